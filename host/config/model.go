@@ -1,0 +1,138 @@
+package config
+
+import (
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/provider"
+)
+
+// Config is a checked configuration: every value has its default, every
+// reference points to something.
+type Config struct {
+	// Path is the file or folder that was read, absolute.
+	Path string
+	// Sources holds the text of each file by its name, to show lines in diagnostics.
+	Sources map[string][]byte
+	Host    Host
+	Plugins map[string]*Plugin
+	// Providers are all of them, enabled or not, by slug.
+	Providers []*Provider
+	// Notices name what is accepted and not yet in force.
+	Notices hcl.Diagnostics
+}
+
+// Host is the `host` block.
+type Host struct {
+	Surface                                         string
+	StateDir, PluginDir                             string
+	Watch, Locked                                   bool
+	Names                                           string
+	NameMax, PageSize                               int
+	ListWait, WriteTimeout, SessionIdle, StopBudget time.Duration
+	MaxRequest                                      int64
+	HTTP                                            HTTP
+	ContainmentRequire                              string
+	JournalSync                                     string
+	JournalKeep                                     time.Duration
+	JournalMaxSize, ArtifactsQuota                  int64
+	ArtifactsTTL                                    time.Duration
+	Range                                           hcl.Range
+}
+
+// HTTP is the `http` block of the host.
+type HTTP struct {
+	// Listen is host:port; default 127.0.0.1:7420.
+	Listen                       string
+	PublicURL                    string
+	AllowedHosts, AllowedOrigins []string
+	TLSCert, TLSKey              string
+}
+
+// Plugin is a `plugin` block: a third-party plugin.
+type Plugin struct {
+	Name string
+	// Path is absolute.
+	Path, SHA256 string
+	Command      string
+	Args, Files  []string
+	Version      string
+	MTLS         bool
+	Range        hcl.Range
+}
+
+// Provider is a `provider` block.
+type Provider struct {
+	Label, Slug string
+	// Plugin is the plugin's name: a built-in one or a Plugin's.
+	Plugin                 string
+	Description            string
+	Enabled, Required      bool
+	Start                  string // "lazy" or "eager"
+	Tools, Except          []string
+	Recheck                string
+	RefreshInterval        time.Duration
+	Discovery              string
+	RedactResults, Overlap bool
+	Session                Session
+	Limits                 Limits
+	Restart                Restart
+	// Body is the undecoded `config` block, for DecodeBody; ConfigRange its place.
+	Body        hcl.Body
+	ConfigRange hcl.Range
+	// Range is the block's header.
+	Range hcl.Range
+	// BaseDir is the folder of the file, which relative paths are relative to.
+	BaseDir string
+}
+
+// Session is a provider's `session` block.
+type Session struct {
+	Scope        string
+	Stateful     bool
+	IdleStop     time.Duration
+	MaxInstances int
+}
+
+// Limits is a provider's `limits` block.
+type Limits struct {
+	StartTimeout, StopGrace, CallTimeout, CallTimeoutMax, DrainTimeout, HealthInterval time.Duration
+	MaxConcurrent, MaxQueue, MaxPages, MaxDefinitions                                  int
+	MaxMessage, InlineResult, MaxListBytes                                             int64
+}
+
+// Restart is a provider's `restart` block.
+type Restart struct {
+	Intensity                                          int
+	Period, Backoff, BackoffMax, StableAfter, Cooldown time.Duration
+}
+
+// Decoded is a provider's config block after decoding against its plugin's schema.
+type Decoded struct {
+	// Config is what the plugin gets.
+	Config provider.Config
+	// Secrets are the values to keep out of every sink: sensitive attributes and
+	// env() values of 8 characters or more.
+	Secrets []string
+	// Command is the base name of the attribute `command`, if there is one: the
+	// one thing of a config that may be shown.
+	Command string
+}
+
+// Load reads a file, or every *.hcl of a folder, and checks it whole. With an
+// error among the diagnostics the Config is not to be used, but holds what could
+// be read.
+func Load(path string) (*Config, hcl.Diagnostics) { panic("config") }
+
+// DecodeBody decodes the config block of p against its plugin's schema. missing
+// holds what fails this provider and no other: an env() or file() that is not there.
+func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing hcl.Diagnostics) {
+	panic("config")
+}
+
+// Locate turns what a plugin said about a config into diagnostics with a place
+// in the file.
+func Locate(p *Provider, schema provider.Schema, found provider.Diagnostics) hcl.Diagnostics {
+	panic("config")
+}

@@ -1,0 +1,96 @@
+package supervise
+
+import (
+	"context"
+	"time"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/provider"
+)
+
+// Exec says which plugin to run.
+type Exec struct {
+	// Name is the plugin's name in the config.
+	Name string
+	// Builtin is set for a plugin of this binary: the host's own executable runs
+	// as `drawbridge plugin NAME`.
+	Builtin bool
+	// Path and SHA256 are a third-party plugin's.
+	Path, SHA256 string
+	// MTLS turns on go-plugin's AutoMTLS in addition to the token.
+	MTLS bool
+}
+
+// Spec is what decides a provider's processes.
+type Spec struct {
+	// Provider is the slug, Label the name for people, Where the file:line of its block.
+	Provider, Label, Where string
+	Exec                   Exec
+	Config                 provider.Config
+	// Command is the base name of the server's command, for messages.
+	Command      string
+	MaxMessage   int64
+	StartTimeout time.Duration
+	StopGrace    time.Duration
+	Restart      Policy
+}
+
+// Policy is a provider's `restart` block.
+type Policy struct {
+	Intensity                                          int
+	Period, Backoff, BackoffMax, StableAfter, Cooldown time.Duration
+}
+
+// Phase names the step of a start that failed.
+type Phase string
+
+// The phases of a start, in order.
+const (
+	PhaseConfig     Phase = "config"     // env(), file(), schema, Validate
+	PhasePlugin     Phase = "plugin"     // the plugin process, its checksum, handshake and token
+	PhaseStart      Phase = "start"      // the server's process
+	PhaseInitialize Phase = "initialize" // the MCP handshake
+	PhaseList       Phase = "tools/list" // the first complete list
+	PhaseRunning    Phase = "running"    // after it was ready
+)
+
+// Failure says why a provider is not there. It reads as one sentence that names
+// the provider, the phase, the exit code or signal, the last line of stderr, and
+// the file and line of the provider's block.
+type Failure struct {
+	Provider, Label, Where string
+	Phase                  Phase
+	Cause                  string
+	// Exit is set when a process ended; nil else.
+	Exit *provider.ExitStatus
+}
+
+func (f *Failure) Error() string { panic("supervise") }
+
+// Launcher starts plugin processes. One host has one.
+type Launcher struct{}
+
+// Process is one running plugin, and the server below it once Remote().Start
+// has been called.
+type Process struct{}
+
+// Mark is the instance's mark <host id>/<slug>/<n>; n is never reused.
+func (p *Process) Mark() string { panic("supervise") }
+
+// Spec is what it was launched from.
+func (p *Process) Spec() Spec { panic("supervise") }
+
+// Remote speaks to the plugin.
+func (p *Process) Remote() provider.Remote { panic("supervise") }
+
+// Done is closed when the process, and all it started, is gone.
+func (p *Process) Done() <-chan struct{} { panic("supervise") }
+
+// Launch starts the plugin of spec and returns once its handshake is done and it
+// has refused a call without the token. Errors are *Failure.
+func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Process, error) { panic("supervise") }
+
+// Stop runs the ladder: Stop RPC within grace, then the lifeline, then SIGKILL;
+// it returns when the process is gone.
+func (p *Process) Stop(ctx context.Context, grace time.Duration) provider.ExitStatus {
+	panic("supervise")
+}
