@@ -1,8 +1,37 @@
 package jsonscan
 
+import "fmt"
+
+// SyntaxError says that the text is not valid JSON in UTF-8.
+type SyntaxError struct {
+	// Offset of the first wrong byte in the text as it was fed.
+	Offset int64
+	// Problem says what is wrong there.
+	Problem string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Problem)
+}
+
+// LimitError says that the text exceeds a bound of Options. It may be valid.
+type LimitError struct {
+	// Offset of the byte at which the bound was exceeded, in the text as it was fed.
+	Offset int64
+	// Problem says which bound.
+	Problem string
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("JSON at byte %d: %s", e.Offset, e.Problem)
+}
+
 // Span is a half-open range of byte offsets in the scanned text. The zero Span
 // stands for "absent".
 type Span struct{ Start, End int64 }
+
+// Len is the length of the span in bytes.
+func (s Span) Len() int64 { return s.End - s.Start }
 
 // Member is one member of an object, recorded as Options says.
 type Member struct {
@@ -14,46 +43,56 @@ type Member struct {
 	// Name is the name with escapes resolved.
 	Name string
 	// NameAt covers the name with its quotes, Value the value without white
-	// space around it.
+	// space around it. Until the value has ended, Value.End is 0.
 	NameAt, Value Span
-	// Kind is the first byte of the value, '0' for every number.
+	// Kind is the first byte of the value, '0' for every number; 0 until the
+	// value has begun.
 	Kind byte
+	// Captured is a copy of the value where Options.Capture asked for one and it
+	// is complete and within MaxCapture; else nil. Valid until Reset.
+	Captured []byte
 }
 
 // Options says what to record and what to bound.
 type Options struct {
-	// Into says whether the members of the object that is the value of the member
-	// (depth, name) are recorded too. Nil: only the root's members.
+	// Into says whether the members of the object that is the value of the recorded
+	// member (depth, name) are recorded too. Nil: only the root's members.
 	Into func(depth int, name string) bool
 	// Keep says whether a member is recorded. Nil: all.
 	Keep func(depth int, name string) bool
+	// Capture says whether the value of a recorded member is copied into
+	// Member.Captured. Inside a value that is being captured nothing else is. Nil: none.
+	Capture func(depth int, name string) bool
+	// OmitBreaks makes spans count the text as it is once every CR and LF outside
+	// strings has been removed (inside a string they are errors, so these are all
+	// of them). Offsets in errors still count the text as it was fed.
+	OmitBreaks bool
 	// MaxMembers bounds the recorded members (default 4096), MaxDepth the nesting
-	// (default 1000), MaxName the length of a recorded name in bytes (default 1024).
+	// (default 1000: a text nested that deep, or deeper, is refused), MaxName the
+	// length of a recorded name in bytes (default 1024). Exceeding one is a *LimitError.
 	MaxMembers, MaxDepth, MaxName int
+	// MaxCapture bounds each captured value in bytes (default 1024); a longer one
+	// is not captured, which is no error.
+	MaxCapture int
 }
 
-// Scanner validates one JSON text that is fed in pieces, without keeping it,
-// and records where members stand. The zero Scanner is not usable; see New.
-type Scanner struct{}
+// The defaults of Options.
+const (
+	defaultMaxMembers = 4096
+	defaultMaxDepth   = 1000
+	defaultMaxName    = 1024
+	defaultMaxCapture = 1024
+)
 
-// New returns a scanner for one text.
-func New(opts Options) *Scanner { panic("jsonscan") }
-
-// Reset makes the scanner ready for another text under the same options.
-func (s *Scanner) Reset() { panic("jsonscan") }
-
-// Feed scans the next piece. After an error, which names the offset, the
-// scanner takes no more.
-func (s *Scanner) Feed(p []byte) error { panic("jsonscan") }
-
-// End says that the text is complete: nil if it was one whole JSON value.
-func (s *Scanner) End() error { panic("jsonscan") }
-
-// Members returns what was recorded, in the order of the text; valid until Reset.
-func (s *Scanner) Members() []Member { panic("jsonscan") }
-
-// Root is the first byte of the root value, 0 before it was seen.
-func (s *Scanner) Root() byte { panic("jsonscan") }
-
-// Breaks says whether a CR or LF stood outside strings (inside one it is an error).
-func (s *Scanner) Breaks() bool { panic("jsonscan") }
+func (o Options) withDefaults() Options {
+	set := func(n *int, v int) {
+		if *n <= 0 {
+			*n = v
+		}
+	}
+	set(&o.MaxMembers, defaultMaxMembers)
+	set(&o.MaxDepth, defaultMaxDepth)
+	set(&o.MaxName, defaultMaxName)
+	set(&o.MaxCapture, defaultMaxCapture)
+	return o
+}
