@@ -1,0 +1,17 @@
+// Package catalog holds the last complete list of definitions of each provider,
+// and the names under which clients see them. Read catalog.go first, then
+// names.go.
+//
+// A Store is written by whoever reads lists (one Put for each complete list) and
+// read on every call. Reading takes no lock: Put builds a new immutable Snapshot
+// and swaps it in. A Snapshot, the tools in it and their bytes are never changed
+// afterwards and may be kept as long as one likes.
+//
+// The bytes of a definition are the server's own. What the catalog changes in
+// them is the value of `name`, and nothing else; what it finds out about them
+// (digest, whether a call may have an effect) stands beside them. A definition
+// that cannot be shown or called without guessing hides itself and no other.
+//
+// The package starts no goroutine, reads no file and knows no caller: what a
+// principal may see of a snapshot is decided above it.
+package catalog

@@ -1,0 +1,114 @@
+package catalog
+
+import "encoding/json"
+
+// Tool is one visible tool. Its fields must not be changed.
+type Tool struct {
+	// Provider is the slug, Name what the server calls the tool, Exposed what
+	// clients call it.
+	Provider, Name, Exposed string
+	// Raw is the definition as the server sent it, Listed the same with the value
+	// of name replaced by Exposed.
+	Raw, Listed json.RawMessage
+	// Digest is DigestTool of Raw.
+	Digest string
+	// Effectful is false only for a definition that says readOnlyHint true.
+	Effectful bool
+	// Annotations is the definition's own member of that name, nil where there is none.
+	Annotations json.RawMessage
+}
+
+// Hidden is a definition that is not shown, and why.
+type Hidden struct {
+	// Name is the tool's name, or its place in the list where it has none.
+	Provider, Name, Reason string
+}
+
+// Clash names tools that would all have one exposed name and are hidden for it.
+type Clash struct {
+	Exposed string
+	Tools   []*Tool
+}
+
+// Snapshot is the catalog at one moment. It is immutable.
+type Snapshot struct {
+	lists   []*list // by slug
+	tools   []*Tool
+	byName  map[string]*Tool
+	clashes []Clash
+}
+
+// list is the complete list of one provider.
+type list struct {
+	slug, instance string
+	tools          []*Tool // before clashes are taken out
+	hidden         []Hidden
+}
+
+func (l *list) hide(name, reason string) {
+	l.hidden = append(l.hidden, Hidden{Provider: l.slug, Name: name, Reason: reason})
+}
+
+// assemble makes a snapshot of lists that are sorted by slug.
+func assemble(lists []*list) *Snapshot {
+	sn := &Snapshot{lists: lists, byName: map[string]*Tool{}}
+	claims := map[string][]*Tool{}
+	for _, l := range lists {
+		for _, t := range l.tools {
+			claims[t.Exposed] = append(claims[t.Exposed], t)
+		}
+	}
+	for _, l := range lists {
+		for _, t := range l.tools {
+			switch claim := claims[t.Exposed]; {
+			case len(claim) == 1:
+				sn.tools = append(sn.tools, t)
+				sn.byName[t.Exposed] = t
+			case claim[0] == t:
+				sn.clashes = append(sn.clashes, Clash{Exposed: t.Exposed, Tools: claim})
+			}
+		}
+	}
+	return sn
+}
+
+// Tools returns the visible tools: by provider's slug, and of one provider in
+// the server's order. The slice must not be changed.
+func (sn *Snapshot) Tools() []*Tool { return sn.tools }
+
+// Find returns the visible tool of that exposed name.
+func (sn *Snapshot) Find(exposed string) (*Tool, bool) {
+	t, ok := sn.byName[exposed]
+	return t, ok
+}
+
+// Known says whether the provider has a complete list, be it empty.
+func (sn *Snapshot) Known(slug string) bool {
+	_, ok := sn.Instance(slug)
+	return ok
+}
+
+// Instance returns the mark of the instance that a provider's list came from;
+// false where there is no list.
+func (sn *Snapshot) Instance(slug string) (string, bool) {
+	for _, l := range sn.lists {
+		if l.slug == slug {
+			return l.instance, true
+		}
+	}
+	return "", false
+}
+
+// Clashes returns the names that more than one tool would have, in the order of
+// Tools. None of those tools is visible.
+func (sn *Snapshot) Clashes() []Clash { return sn.clashes }
+
+// Hidden returns the definitions that are of no use, by provider's slug. What a
+// provider does not expose is not among them.
+func (sn *Snapshot) Hidden() []Hidden {
+	var all []Hidden
+	for _, l := range sn.lists {
+		all = append(all, l.hidden...)
+	}
+	return all
+}
