@@ -1,0 +1,3 @@
+package fakeserver
+
+func (s *server) serveHTTP() int { return exitUsage }
