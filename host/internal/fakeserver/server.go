@@ -137,11 +137,7 @@ func (n *session) notification(m Message) {
 			RequestID json.RawMessage `json:"requestId"`
 		}
 		_ = json.Unmarshal(m.Params, &p)
-		n.mu.Lock()
-		if cancel := n.running[string(p.RequestID)]; cancel != nil {
-			cancel()
-		}
-		n.mu.Unlock()
+		n.cancel(p.RequestID)
 	case "notifications/initialized":
 		if n.srv.opt.askRoots {
 			go func() { _, _ = n.ask(context.Background(), n.out, "roots/list", "{}") }()
