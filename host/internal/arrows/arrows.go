@@ -49,7 +49,7 @@ var layers = map[string]int{
 }
 
 // leaves are the rooms of the host that import no other, and that any may import.
-var leaves = []string{"rpc", "config"}
+var leaves = []string{"rpc", "config", "internal/redact"}
 
 // The rules, in the words that a broken one is reported with.
 const (
@@ -58,8 +58,8 @@ const (
 	ruleExamples   = "an example shows what others can write: it imports the public contract and nothing else"
 	ruleRunPlugins = "only host/cmd imports plugins"
 	ruleCmd        = "nothing imports a command"
-	ruleInternal   = "host/internal holds helpers of tests; only tests import them"
-	ruleLeaf       = "host/rpc and host/config import no other package of the host"
+	ruleInternal   = "this package of host/internal is a helper of tests; only tests import it"
+	ruleLeaf       = "host/rpc, host/config and host/internal/redact import no other package of the host"
 	ruleDown       = "imports point down, and never to a room of the same height"
 	ruleApart      = "containment and shared are of one height and do not import each other"
 	ruleExample    = "nothing imports an example"
@@ -100,8 +100,14 @@ func Check(module string, pkgs []Package) []Violation {
 	return found
 }
 
-// room is a package's place: the top folder, the room in it, and the rest.
+// room is a package's place: the top folder and the room in it. Each package of
+// host/internal is a room of its own, named with its folder.
 type room struct{ top, name string }
+
+// helper says whether the room serves tests.
+func (r room) helper() bool {
+	return r.top == "host" && strings.HasPrefix(r.name, "internal/") && !slices.Contains(leaves, r.name)
+}
 
 // place says where in the module a package stands; false outside of it.
 func place(module, path string) (room, bool) {
@@ -110,7 +116,11 @@ func place(module, path string) (room, bool) {
 		return room{}, path == module
 	}
 	top, rest, _ := strings.Cut(rest, "/")
-	name, _, _ := strings.Cut(rest, "/")
+	name, rest, _ := strings.Cut(rest, "/")
+	if top == "host" && name == "internal" {
+		sub, _, _ := strings.Cut(rest, "/")
+		name += "/" + sub
+	}
 	return room{top, name}, true
 }
 
@@ -126,7 +136,7 @@ func (r room) misplaced() string {
 		return ""
 	case "host":
 		_, layered := layers[r.name]
-		if layered || slices.Contains(leaves, r.name) || r.name == "cmd" || r.name == "internal" {
+		if layered || slices.Contains(leaves, r.name) || r.name == "cmd" || r.helper() {
 			return ""
 		}
 	}
@@ -149,7 +159,7 @@ func judge(from, to room, test bool) string {
 	case "examples":
 		return outside(to, ruleExamples)
 	}
-	if test || from.name == "internal" {
+	if test || from.helper() {
 		return ""
 	}
 	return judgeHost(from, to)
@@ -176,7 +186,7 @@ func judgeHost(from, to room) string {
 			return ruleApart
 		}
 		return ""
-	case to.name == "internal":
+	case to.helper():
 		return ruleInternal
 	case from.name == "cmd":
 		return ""

@@ -70,7 +70,8 @@ func TestPicture(t *testing.T) {
 		"host/config > shared/provider",
 		"host/config/internal/x > host/config", // one room
 		"host/rpc > shared/jsonscan",
-		"host/cmd/drawbridge > host/front host/session host/config plugins/stdio shared/sdk",
+		"host/front > host/internal/redact",
+		"host/cmd/drawbridge > host/internal/redact host/front host/session host/config plugins/stdio shared/sdk",
 		"host/internal/e2e > host/session plugins/stdio",
 		"plugins/stdio > shared/provider shared/sdk",
 		"shared/sdk > shared/provider shared/providerpb",
@@ -92,7 +93,7 @@ func TestBroken(t *testing.T) {
 		ruleRunPlugins: {"host/supervise > plugins/stdio", "host/rpc > plugins/stdio", "host/front > plugins/http"},
 		ruleCmd:        {"host/front > host/cmd/drawbridge", "plugins/stdio > host/cmd/drawbridge", "host/internal/e2e > host/cmd/drawbridge"},
 		ruleInternal:   {"host/front > host/internal/fakeserver", "host/cmd/drawbridge > host/internal/fakeserver", "host/rpc > host/internal/x"},
-		ruleLeaf:       {"host/rpc > host/config", "host/config > host/rpc", "host/rpc > host/session", "host/config > host/supervise"},
+		ruleLeaf:       {"host/rpc > host/config", "host/config > host/rpc", "host/rpc > host/session", "host/config > host/supervise", "host/internal/redact > host/rpc"},
 		ruleApart:      {"host/containment > shared/provider"},
 		ruleExample:    {"host/front > examples/servers/notebook", "shared/sdk > examples/servers/notebook"},
 		rulePlace:      {"host/misc > fmt", "tools > fmt", "host > fmt"},
