@@ -1,0 +1,98 @@
+# make run    build and serve providers.hcl
+# make test   everything that must hold, from formatting to real servers and clients
+#
+# Nothing here needs more than Go, and Node 20 with Chromium for `make e2e`. Tools are built from
+# source at the versions that their own go.mod under .ci pins, so that they add nothing to ours.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+
+GO     ?= go
+BIN    := bin
+LINT   := $(BIN)/golangci-lint
+NPM    := host/internal/e2e/testdata/npm
+CONFIG ?= providers.hcl
+# How long each fuzz target runs in `make fuzz`.
+FUZZTIME ?= 10s
+
+# What only speaks to built binaries, and so gains nothing from the race detector.
+SLOW  := /host/internal/e2e|/host/internal/bench
+UNITS  = $$($(GO) list ./... | grep -Ev '$(SLOW)')
+
+.PHONY: all
+all: build
+
+.PHONY: run
+run: build
+	exec $(BIN)/drawbridge serve --config $(CONFIG)
+
+.PHONY: build
+build:
+	@mkdir -p $(BIN)
+	$(GO) build -o $(BIN)/drawbridge ./host/cmd/drawbridge
+	$(GO) build -o $(BIN)/notebook ./examples/servers/notebook
+
+# One target after the other, the cheap first, whatever -j says: some of them measure.
+.PHONY: test
+test:
+	@$(MAKE) --no-print-directory fmt-check
+	@$(MAKE) --no-print-directory vet
+	@$(MAKE) --no-print-directory arrows
+	@$(MAKE) --no-print-directory proto-check
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory e2e
+	@$(MAKE) --no-print-directory fuzz
+
+.PHONY: fmt
+fmt:
+	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
+
+.PHONY: fmt-check
+fmt-check:
+	@out="$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))"; \
+	if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
+
+.PHONY: vet
+vet:
+	$(GO) vet -tags e2e ./...
+
+.PHONY: lint
+lint: $(LINT)
+	$(LINT) run ./...
+
+$(LINT): .ci/lint/go.mod .ci/lint/go.sum
+	@mkdir -p $(BIN)
+	$(GO) build -C .ci/lint -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+# The import arrows of docs/architecture.md.
+.PHONY: arrows
+arrows:
+	$(GO) test -count=1 ./host/internal/arrows
+
+.PHONY: unit
+unit:
+	$(GO) test -race -timeout 10m -json $(UNITS) | $(GO) run ./host/internal/testsummary
+
+.PHONY: fuzz
+fuzz:
+	FUZZTIME=$(FUZZTIME) .ci/fuzz
+
+# Real servers and real clients, from npm's lock file.
+.PHONY: e2e
+e2e: build $(NPM)/node_modules/.package-lock.json
+	$(GO) test -tags e2e -count=1 -timeout 10m -json ./host/internal/e2e/... | $(GO) run ./host/internal/testsummary
+
+$(NPM)/node_modules/.package-lock.json: $(NPM)/package.json $(NPM)/package-lock.json
+	cd $(NPM) && npm ci --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+# Direct against through-the-host, in one run. Not part of `make test`: it measures, on a quiet machine.
+.PHONY: bench
+bench: build
+	$(GO) run ./host/internal/bench -drawbridge $(BIN)/drawbridge
+
+.PHONY: clean
+clean:
+	rm -rf $(BIN)
