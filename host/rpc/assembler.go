@@ -84,10 +84,7 @@ func (a *Assembler) add(p []byte) error {
 	a.size += int64(len(p))
 	if a.file == nil {
 		if a.size <= SpoolOver {
-			if a.buf == nil {
-				// Most messages are one chunk.
-				a.buf = make([]byte, 0, len(p))
-			}
+			a.grow(len(p))
 			a.buf = append(a.buf, p...)
 			return nil
 		}
@@ -110,6 +107,20 @@ func (a *Assembler) add(p []byte) error {
 		}
 	}
 	return nil
+}
+
+// grow makes room for n bytes more of a message in memory. Most messages are one
+// chunk, and take just that; one of several is given room for as much again and
+// more, so that few copies are made of it.
+func (a *Assembler) grow(n int) {
+	if cap(a.buf)-len(a.buf) >= n && a.buf != nil {
+		return
+	}
+	room := len(a.buf) + n
+	if a.buf != nil {
+		room = max(room, min(4*cap(a.buf), SpoolOver))
+	}
+	a.buf = append(make([]byte, 0, room), a.buf...)
 }
 
 // spool moves the message to a file, and gathers what follows in blocks.
