@@ -7,9 +7,6 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/shared/jsonscan"
 )
 
-// spoolBlock is how much of a spooled message is gathered before it is written.
-const spoolBlock = 256 << 10
-
 // Assembler builds one message after the other from chunks, scanning and, above
 // SpoolOver, spooling them as they arrive. One goroutine uses it.
 type Assembler struct {
@@ -18,13 +15,12 @@ type Assembler struct {
 	max    int64
 	scan   *jsonscan.Scanner
 
-	// fed counts the bytes of the current message, kept those without breaks.
-	fed, kept int64
-	// buf holds the message, or what is not yet written of a spooled one.
-	buf  []byte
-	file *os.File
-	// block is kept from one spooled message to the next.
-	block []byte
+	// fed counts the bytes of the current message, size those without breaks.
+	fed, size int64
+	// buf holds the message, or, in block, what is not yet written of a spooled one.
+	buf   []byte
+	file  *os.File
+	block *[blockSize]byte
 	err   *Error
 	// ended says that not even the scan goes on.
 	ended bool
@@ -70,30 +66,75 @@ func (a *Assembler) Write(p []byte) (int, error) {
 
 // keep adds a valid chunk to the message.
 func (a *Assembler) keep(p []byte) error {
-	if a.buf == nil && a.file == nil {
-		a.buf = make([]byte, 0, len(p))
+	if !a.scan.Breaks() || !hasBreaks(p) {
+		return a.add(p)
 	}
-	before := len(a.buf)
-	if a.scan.Breaks() && hasBreaks(p) {
-		a.buf = appendUnbroken(a.buf, p)
-	} else {
-		a.buf = append(a.buf, p...)
-	}
-	a.kept += int64(len(a.buf) - before)
-	if a.file == nil && a.kept > SpoolOver {
-		file, err := unlinked(a.dir)
-		if err != nil {
+	for len(p) > 0 {
+		var run []byte
+		run, p = cutBreak(p)
+		if err := a.add(run); err != nil {
 			return err
 		}
-		a.file = file
-		if err := a.flush(); err != nil {
+	}
+	return nil
+}
+
+// add adds bytes that hold no break.
+func (a *Assembler) add(p []byte) error {
+	a.size += int64(len(p))
+	if a.file == nil {
+		if a.size <= SpoolOver {
+			a.grow(len(p))
+			a.buf = append(a.buf, p...)
+			return nil
+		}
+		if err := a.spool(); err != nil {
 			return err
 		}
-		a.buf = a.block[:0]
 	}
-	if a.file != nil && len(a.buf) >= spoolBlock {
-		return a.flush()
+	for len(p) > 0 {
+		if len(a.buf) == 0 && len(p) >= blockSize {
+			_, err := a.file.Write(p)
+			return err
+		}
+		n := copy(a.block[len(a.buf):], p)
+		a.buf = a.block[:len(a.buf)+n]
+		p = p[n:]
+		if len(a.buf) == blockSize {
+			if err := a.flush(); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// grow makes room for n bytes more of a message in memory. Most messages are one
+// chunk, and take just that; one of several is given room for as much again and
+// more, so that few copies are made of it.
+func (a *Assembler) grow(n int) {
+	if cap(a.buf)-len(a.buf) >= n && a.buf != nil {
+		return
+	}
+	room := len(a.buf) + n
+	if a.buf != nil {
+		room = max(room, min(4*cap(a.buf), SpoolOver))
+	}
+	a.buf = append(make([]byte, 0, room), a.buf...)
+}
+
+// spool moves the message to a file, and gathers what follows in blocks.
+func (a *Assembler) spool() error {
+	file, err := unlinked(a.dir)
+	if err != nil {
+		return err
+	}
+	a.file = file
+	if err := a.flush(); err != nil {
+		return err
+	}
+	a.block, _ = blocks.Get().(*[blockSize]byte)
+	a.buf = a.block[:0]
 	return nil
 }
 
@@ -135,17 +176,13 @@ func (a *Assembler) Finish() (*Message, error) {
 		if err := a.flush(); err != nil {
 			return nil, spoolError(err)
 		}
-		b = body{file: a.file, size: a.kept}
+		b = body{file: a.file, size: a.size}
 	}
 	m, err := classify(a.origin, a.scan, b)
 	if err != nil {
 		return nil, err
 	}
-	// The message owns them now.
-	if a.file == nil {
-		a.buf = nil
-	}
-	a.file = nil
+	a.file = nil // the message's now
 	return m, nil
 }
 
@@ -158,10 +195,11 @@ func (a *Assembler) Abort() {
 
 // drop frees what is kept of the message.
 func (a *Assembler) drop() {
-	if cap(a.buf) >= spoolBlock && cap(a.buf) <= 2*spoolBlock {
-		a.block = a.buf[:0]
+	if a.block != nil {
+		blocks.Put(a.block)
+		a.block = nil
 	}
-	a.buf, a.kept = nil, 0
+	a.buf, a.size = nil, 0
 	if a.file != nil {
 		a.file.Close() //nolint:errcheck,gosec // unlinked, and nothing in it is wanted
 		a.file = nil

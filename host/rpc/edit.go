@@ -15,6 +15,9 @@ import (
 type Editor struct {
 	message *Message
 	root    node
+	// store has room for the nodes of the few changes that every call needs.
+	store [8]node
+	used  int
 }
 
 // node is what is to become of one member, or of the root object. Changes below
@@ -26,9 +29,10 @@ type node struct {
 	value   json.RawMessage
 	removed bool
 	// object says that there must be an object here, since something is set in it.
-	object   bool
-	children []*node
-	prefixes []string
+	object bool
+	// first and next are the children, in the order in which they were named.
+	first, next *node
+	prefixes    []string
 }
 
 // Edit starts an edited copy.
@@ -48,13 +52,13 @@ func (e *Editor) Set(value json.RawMessage, path ...string) *Editor {
 	}
 	n := &e.root
 	for _, name := range path {
-		n = n.child(name)
+		n = e.child(n, name)
 		n.object = true
 	}
 	if value == nil {
 		value = json.RawMessage("null")
 	}
-	*n = node{name: n.name, value: unbroken(value)}
+	n.become(unbroken(value))
 	return e
 }
 
@@ -68,34 +72,40 @@ func (e *Editor) Remove(path ...string) *Editor {
 	if len(path) == 0 {
 		return e
 	}
-	n := e.root.at(path)
-	*n = node{name: n.name, removed: true}
+	e.at(path).become(nil)
 	return e
 }
 
 // RemovePrefix takes out the members of the object at path whose name has the
 // prefix, those set so far included.
 func (e *Editor) RemovePrefix(prefix string, path ...string) *Editor {
-	n := e.root.at(path)
-	for _, c := range n.children {
+	n := e.at(path)
+	for c := n.first; c != nil; c = c.next {
 		if strings.HasPrefix(c.name, prefix) {
-			*c = node{name: c.name, removed: true}
+			c.become(nil)
 		}
 	}
 	n.prefixes = append(n.prefixes, prefix)
 	return e
 }
 
+// become makes the node a value, or with nil one that is taken out, whatever
+// was changed in it before.
+func (n *node) become(value json.RawMessage) {
+	*n = node{name: n.name, value: value, removed: value == nil, next: n.next}
+}
+
 // at returns the node at a path without asking for an object there.
-func (n *node) at(path []string) *node {
+func (e *Editor) at(path []string) *node {
+	n := &e.root
 	for _, name := range path {
-		n = n.child(name)
+		n = e.child(n, name)
 	}
 	return n
 }
 
 func (n *node) find(name string) *node {
-	for _, c := range n.children {
+	for c := n.first; c != nil; c = c.next {
 		if c.name == name {
 			return c
 		}
@@ -103,15 +113,23 @@ func (n *node) find(name string) *node {
 	return nil
 }
 
-// child returns the node of a member, made if need be. One that was taken out by
-// its prefix before begins as removed.
-func (n *node) child(name string) *node {
-	if c := n.find(name); c != nil {
-		return c
+// child returns the node of a member of n, made if need be. One that was taken
+// out by its prefix before begins as removed.
+func (e *Editor) child(n *node, name string) *node {
+	end := &n.first
+	for ; *end != nil; end = &(*end).next {
+		if (*end).name == name {
+			return *end
+		}
 	}
-	c := &node{name: name, removed: n.hides(name)}
-	n.children = append(n.children, c)
-	return c
+	if e.used == len(e.store) {
+		*end = new(node)
+	} else {
+		*end = &e.store[e.used]
+		e.used++
+	}
+	**end = node{name: name, removed: n.hides(name)}
+	return *end
 }
 
 // hides says whether a prefix takes the member out.
@@ -125,7 +143,7 @@ func (n *node) hides(name string) bool {
 }
 
 // deep says that there are changes below the node.
-func (n *node) deep() bool { return len(n.children) > 0 || len(n.prefixes) > 0 }
+func (n *node) deep() bool { return n.first != nil || len(n.prefixes) > 0 }
 
 // Payload returns the edited message, which reads from the message's file if it
 // has one. What goes wrong with that is told when the payload is written.

@@ -137,21 +137,30 @@ func (m *Message) Find(path ...string) (jsonscan.Span, bool) {
 }
 
 func (m *Message) find(path []string) *member {
-	parent := int32(root)
-	var found *member
+	i, ok := m.index(path)
+	if !ok || i == root {
+		return nil
+	}
+	return &m.members[i]
+}
+
+// index returns the place in members of the member at a path, root for the
+// empty path.
+func (m *Message) index(path []string) (int32, bool) {
+	at := int32(root)
 	for _, name := range path {
-		found = nil
-		for i := len(m.members) - 1; i >= 0; i-- {
-			if c := &m.members[i]; c.parent == parent && c.name == name {
-				found, parent = c, int32(i) //nolint:gosec // bounded by maxMembers
+		i := len(m.members) - 1
+		for ; i >= 0; i-- {
+			if c := &m.members[i]; c.parent == at && c.name == name {
 				break
 			}
 		}
-		if found == nil {
-			return nil
+		if i < 0 {
+			return 0, false
 		}
+		at = int32(i) //nolint:gosec // bounded by maxMembersServer
 	}
-	return found
+	return at, true
 }
 
 // FindKind is Find, and says what the value is by its first byte: { [ " t f n,
@@ -203,17 +212,9 @@ func unquote(quoted []byte) string {
 // Names returns the names of the recorded members of the object at a path, in
 // order; with no path, those of the root.
 func (m *Message) Names(path ...string) []string {
-	parent := int32(root)
-	if len(path) > 0 {
-		found := m.find(path)
-		if found == nil {
-			return nil
-		}
-		for i := range m.members {
-			if &m.members[i] == found {
-				parent = int32(i) //nolint:gosec // bounded by maxMembers
-			}
-		}
+	parent, ok := m.index(path)
+	if !ok {
+		return nil
 	}
 	var names []string
 	for i := range m.members {

@@ -90,23 +90,20 @@ func Parse(origin Origin, text []byte) (*Message, error) {
 // outside strings.
 func appendUnbroken(dst, text []byte) []byte {
 	for len(text) > 0 {
-		i := bytes.IndexByte(text, '\n')
-		if i < 0 {
-			i = len(text)
-		}
-		line := text[:i]
-		for {
-			j := bytes.IndexByte(line, '\r')
-			if j < 0 {
-				break
-			}
-			dst = append(dst, line[:j]...)
-			line = line[j+1:]
-		}
-		dst = append(dst, line...)
-		text = text[min(i+1, len(text)):]
+		var run []byte
+		run, text = cutBreak(text)
+		dst = append(dst, run...)
 	}
 	return dst
+}
+
+// cutBreak splits text at its first CR or LF, which is in neither part.
+func cutBreak(text []byte) (before, after []byte) {
+	i := bytes.IndexAny(text, "\r\n")
+	if i < 0 {
+		return text, nil
+	}
+	return text[:i], text[i+1:]
 }
 
 // hasBreaks says whether b holds a CR or LF.

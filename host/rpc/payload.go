@@ -129,6 +129,9 @@ func (p Payload) Chunks(size int, f func(piece []byte, last bool) error) error {
 	if p.more == nil && p.one.file == nil {
 		return inPieces(p.one.mem, size, true, f)
 	}
+	if p.size == 0 {
+		return f(nil, true)
+	}
 	c := chunker{left: p.size, f: f}
 	size = min(size, blockSize)
 	if p.size <= smallSize {

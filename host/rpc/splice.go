@@ -57,7 +57,8 @@ func spliced(t text, n *node) Payload {
 // splice appends the patches that make the changes under n in the object at the
 // span, which is the value of member index.
 func (t text) splice(patches []patch, object jsonscan.Span, index int32, n *node) ([]patch, error) {
-	limbs, err := t.limbs(object, index)
+	var few [12]limb
+	limbs, err := t.limbs(few[:0], object, index)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +159,7 @@ func isObject(value []byte) bool {
 // with these limbs.
 func (n *node) additions(limbs []limb, comma bool) ([]byte, error) {
 	var added []byte
-	for _, c := range n.children {
+	for c := n.first; c != nil; c = c.next {
 		if has(limbs, c.name) {
 			continue
 		}
@@ -187,13 +188,12 @@ func has(limbs []limb, name string) bool {
 	return false
 }
 
-// limbs returns the members of the object at the span.
-func (t text) limbs(object jsonscan.Span, index int32) ([]limb, error) {
+// limbs appends the members of the object at the span.
+func (t text) limbs(limbs []limb, object jsonscan.Span, index int32) ([]limb, error) {
 	m := t.message
 	if m == nil || index != root && (index == none || !m.members[index].open) {
-		return t.scanLimbs(object)
+		return t.scanLimbs(limbs, object)
 	}
-	limbs := make([]limb, 0, 8)
 	for i := range m.members {
 		if m.members[i].parent == index {
 			limbs = append(limbs, limb{m.members[i], int32(i)}) //nolint:gosec // bounded by maxMembers
@@ -207,7 +207,7 @@ var looseScanners = sync.Pool{New: func() any {
 }}
 
 // scanLimbs finds the members of an object that no message records.
-func (t text) scanLimbs(object jsonscan.Span) ([]limb, error) {
+func (t text) scanLimbs(limbs []limb, object jsonscan.Span) ([]limb, error) {
 	s, _ := looseScanners.Get().(*jsonscan.Scanner)
 	s.Reset()
 	defer looseScanners.Put(s)
@@ -217,7 +217,6 @@ func (t text) scanLimbs(object jsonscan.Span) ([]limb, error) {
 	if err := s.End(); err != nil {
 		return nil, err
 	}
-	limbs := make([]limb, 0, len(s.Members()))
 	for _, f := range s.Members() {
 		shift := func(at jsonscan.Span) jsonscan.Span {
 			return jsonscan.Span{Start: at.Start + object.Start, End: at.End + object.Start}

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode"
@@ -16,8 +17,13 @@ import (
 // names are the names that the protocol defines at one place.
 type names struct {
 	folded map[string]string
-	// prefixes are those of keys whose rest anyone may choose.
-	prefixes []string
+	// prefixes are those of keys whose rest anyone may choose, as they are and folded.
+	prefixes []prefix
+}
+
+type prefix struct {
+	name   string
+	folded []byte
 }
 
 func namesOf(prefixes []string, list ...string) names {
@@ -26,7 +32,7 @@ func namesOf(prefixes []string, list ...string) names {
 		n.folded[string(appendFold(nil, name))] = name
 	}
 	for _, p := range prefixes {
-		n.prefixes = append(n.prefixes, p, string(appendFold(nil, p)))
+		n.prefixes = append(n.prefixes, prefix{p, appendFold(nil, p)})
 	}
 	return n
 }
@@ -74,9 +80,9 @@ func (n names) imitated(name string) string {
 	if real, ok := n.folded[string(folded)]; ok && real != name {
 		return real
 	}
-	for i := 0; i < len(n.prefixes); i += 2 {
-		if !strings.HasPrefix(name, n.prefixes[i]) && strings.HasPrefix(string(folded), n.prefixes[i+1]) {
-			return n.prefixes[i]
+	for _, p := range n.prefixes {
+		if bytes.HasPrefix(folded, p.folded) && !strings.HasPrefix(name, p.name) {
+			return p.name
 		}
 	}
 	return ""

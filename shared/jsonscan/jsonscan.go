@@ -67,6 +67,13 @@ type Options struct {
 	// strings has been removed (inside a string they are errors, so these are all
 	// of them). Offsets in errors still count the text as it was fed.
 	OmitBreaks bool
+	// PairedSurrogates refuses a \u escape of half a surrogate pair, as jsontext
+	// does. Without it such an escape passes in values, and in names that are not
+	// recorded: RFC 8259 (section 8.2) has it in its grammar, and servers written in
+	// JavaScript send one whenever they cut a text in the middle of an emoji. It is
+	// plain ASCII, so the text is UTF-8 all the same. In a recorded name it is always
+	// an error, since two such names could not be told apart.
+	PairedSurrogates bool
 	// MaxMembers bounds the recorded members (default 4096), MaxDepth the nesting
 	// (default 1000: a text nested that deep, or deeper, is refused), MaxName the
 	// length of a recorded name in bytes (default 1024). Exceeding one is a *LimitError.

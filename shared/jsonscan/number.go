@@ -57,6 +57,9 @@ func (n numPart) after(c byte) (numPart, bool) {
 
 func (s *Scanner) scanNumber(p []byte, i int) int {
 	for ; i < len(p); i++ {
+		if p[i]-'0' <= 9 && (s.num == numInt || s.num >= numFrac && s.num != numE && s.num != numSign) {
+			continue
+		}
 		next, ok := s.num.after(p[i])
 		if !ok {
 			if !s.num.complete() {

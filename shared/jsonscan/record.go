@@ -1,5 +1,20 @@
 package jsonscan
 
+// problemName is what is wrong with a name that cannot be told from another.
+const problemName = "unpaired surrogate in a member name"
+
+// Above these lengths what a text needed is not kept for the next.
+const (
+	keptMembers = 1 << 10
+	keptBytes   = 64 << 10
+)
+
+// What is interned at most.
+const (
+	internedNames  = 256
+	internedLength = 64
+)
+
 // recorder holds what is remembered of a text.
 type recorder struct {
 	members []Member
@@ -22,14 +37,22 @@ type recorder struct {
 	scratch []byte
 	// interned holds names of recent texts, so that a scanner that sees the same
 	// few names again and again makes no new strings of them.
-	interned [64]string
+	interned map[string]string
 }
 
 func (r *recorder) reset() {
 	clear(r.members)
 	r.members = r.members[:0]
+	if cap(r.members) > keptMembers {
+		r.members = nil
+	}
+	for _, b := range []*[]byte{&r.name, &r.arena, &r.scratch} {
+		*b = (*b)[:0]
+		if cap(*b) > keptBytes {
+			*b = nil
+		}
+	}
 	r.pending, r.capturing = none, none
-	r.name, r.arena = r.name[:0], r.arena[:0]
 }
 
 // piece says that a new piece begins.
@@ -78,17 +101,20 @@ func (r *recorder) endCapture(omitBreaks bool) {
 
 // intern returns b as a string, an old one if it is there.
 func (r *recorder) intern(b []byte) string {
-	if len(b) == 0 {
-		return ""
-	}
-	if len(b) > 64 {
+	if len(b) > internedLength {
 		return string(b)
 	}
-	slot := &r.interned[(len(b)*7+int(b[0])*3+int(b[len(b)-1]))&63]
-	if *slot != string(b) {
-		*slot = string(b)
+	if name, ok := r.interned[string(b)]; ok {
+		return name
 	}
-	return *slot
+	if r.interned == nil {
+		r.interned = make(map[string]string, 16)
+	} else if len(r.interned) >= internedNames {
+		clear(r.interned)
+	}
+	name := string(b)
+	r.interned[name] = name
+	return name
 }
 
 // recording says whether the innermost container's members are recorded.
@@ -133,7 +159,11 @@ func (s *Scanner) addMember(p []byte, i int) {
 		raw = r.name
 	}
 	if s.escaped {
-		r.scratch = appendUnescaped(r.scratch[:0], raw)
+		var paired bool
+		if r.scratch, paired = appendUnescaped(r.scratch[:0], raw); !paired {
+			s.syntax(i, problemName)
+			return
+		}
 		raw = r.scratch
 	}
 	if len(raw) > s.opts.MaxName {

@@ -120,10 +120,12 @@ func (s *Scanner) End() error {
 	return s.err
 }
 
-// scanToken skips white space and takes one token, or the beginning of one.
+// scanToken skips white space and takes tokens, up to one that needs more than
+// its one byte.
 func (s *Scanner) scanToken(p []byte, i int) int {
 	for ; i < len(p); i++ {
-		switch p[i] {
+		c := p[i]
+		switch c {
 		case ' ', '\t':
 			continue
 		case '\r', '\n':
@@ -134,44 +136,41 @@ func (s *Scanner) scanToken(p []byte, i int) int {
 			}
 			continue
 		}
-		break
+		switch s.state {
+		case atNext:
+			s.next(p, i, c)
+		case atColon:
+			if c != ':' {
+				s.syntax(i, "expected ':' after a member name")
+			}
+			s.state = atValue
+		case atFirstName, atName:
+			switch {
+			case c == '"':
+				return s.beginName(i)
+			case c == '}' && s.state == atFirstName:
+				s.pop(p, i)
+			default:
+				s.syntax(i, "expected a member name")
+			}
+		case atFirstItem, atValue:
+			if c == ']' && s.state == atFirstItem {
+				s.pop(p, i)
+				break
+			}
+			s.beginValue(i, c)
+		default:
+			s.syntax(i, "more after the end of the value")
+		}
+		if s.err != nil || s.state >= inString {
+			return i + 1
+		}
 	}
-	if i == len(p) {
-		return i
-	}
-	c := p[i]
-	switch s.state {
-	case atFirstItem:
-		if c == ']' {
-			return s.pop(p, i)
-		}
-		return s.beginValue(i, c)
-	case atValue:
-		return s.beginValue(i, c)
-	case atFirstName, atName:
-		if c == '"' {
-			return s.beginName(i)
-		}
-		if c == '}' && s.state == atFirstName {
-			return s.pop(p, i)
-		}
-		s.syntax(i, "expected a member name")
-	case atColon:
-		if c != ':' {
-			s.syntax(i, "expected ':' after a member name")
-			break
-		}
-		s.state = atValue
-	case atNext:
-		return s.next(p, i, c)
-	default:
-		s.syntax(i, "more after the end of the value")
-	}
-	return i + 1
+	return i
 }
 
 // next takes what follows a value inside a container.
-func (s *Scanner) next(p []byte, i int, c byte) int {
+func (s *Scanner) next(p []byte, i int, c byte) {
 	object := s.stack[len(s.stack)-1].object
 	switch {
 	case c == ',' && object:
@@ -179,22 +178,21 @@ func (s *Scanner) next(p []byte, i int, c byte) int {
 	case c == ',':
 		s.state = atValue
 	case c == '}' && object, c == ']' && !object:
-		return s.pop(p, i)
+		s.pop(p, i)
 	case object:
 		s.syntax(i, "expected ',' or '}'")
 	default:
 		s.syntax(i, "expected ',' or ']'")
 	}
-	return i + 1
 }
 
-func (s *Scanner) beginValue(i int, c byte) int {
+func (s *Scanner) beginValue(i int, c byte) {
 	kind := c
 	switch c {
 	case '{', '[':
 		s.noteValue(i, kind)
 		s.push(i, c == '{')
-		return i + 1
+		return
 	case '"':
 		s.state, s.isName, s.str.part = inString, false, plain
 	case 't':
@@ -211,10 +209,9 @@ func (s *Scanner) beginValue(i int, c byte) int {
 		s.state, s.num, kind = inNumber, numInt, '0'
 	default:
 		s.syntax(i, "expected a value")
-		return i
+		return
 	}
 	s.noteValue(i, kind)
-	return i + 1
 }
 
 // noteValue remembers where a value begins.
@@ -250,14 +247,13 @@ func (s *Scanner) push(i int, object bool) {
 }
 
 // pop ends the innermost container at p[i].
-func (s *Scanner) pop(p []byte, i int) int {
+func (s *Scanner) pop(p []byte, i int) {
 	f := s.stack[len(s.stack)-1]
 	s.stack = s.stack[:len(s.stack)-1]
 	if f.member != none {
 		s.endMember(int(f.member), p, i+1)
 	}
 	s.afterValue()
-	return i + 1
 }
 
 // endScalar ends a string, number or literal before p[i].

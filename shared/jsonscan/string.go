@@ -24,7 +24,7 @@ type strState struct {
 	part   strPart
 	hex    uint16 // digits read so far
 	digits uint8
-	high   uint16 // a high surrogate that waits for its other half, or 0
+	second bool // the escape must be the other half of a surrogate pair
 	// Within a character: bytes still to come, and the range of the next one.
 	need, lo, hi byte
 }
@@ -179,12 +179,12 @@ func (s *Scanner) scanPart(p []byte, i int) int {
 		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 			s.str.part = plain
 		case 'u':
-			s.str.part, s.str.hex, s.str.digits, s.str.high = inHex, 0, 0, 0
+			s.str.part, s.str.hex, s.str.digits, s.str.second = inHex, 0, 0, false
 		default:
 			s.syntax(i, "invalid escape in a string")
 		}
 	case inHex:
-		if !s.str.nextDigit(c) {
+		if !s.str.nextDigit(c, s.opts.PairedSurrogates) {
 			s.syntax(i, "invalid \\u escape in a string")
 		}
 	case inPair:
@@ -205,9 +205,9 @@ func (s *Scanner) scanPart(p []byte, i int) int {
 	return i + 1
 }
 
-// nextDigit takes a digit of a \u escape; false if it is none, or if it
-// completes a surrogate that has no other half.
-func (t *strState) nextDigit(c byte) bool {
+// nextDigit takes a digit of a \u escape; false if it is none, or, where
+// surrogates must be paired, if it completes one that has no other half.
+func (t *strState) nextDigit(c byte, paired bool) bool {
 	d, ok := unhex(c)
 	if !ok {
 		return false
@@ -218,16 +218,18 @@ func (t *strState) nextDigit(c byte) bool {
 		return true
 	}
 	t.part = plain
-	switch low, isLow := t.hex, t.hex>>10 == 0xdc00>>10; {
-	case t.high != 0:
-		t.high = 0
-		return isLow
-	case isLow:
-		return false
-	case low>>10 == 0xd800>>10:
-		t.high, t.part = low, inPair
+	if !paired {
+		return true
 	}
-	return true
+	isHigh, isLow := t.hex>>10 == 0xd800>>10, t.hex>>10 == 0xdc00>>10
+	if t.second {
+		t.second = false
+		return isLow
+	}
+	if isHigh {
+		t.second, t.part = true, inPair
+	}
+	return !isLow
 }
 
 func unhex(c byte) (byte, bool) {
@@ -241,16 +243,21 @@ func unhex(c byte) (byte, bool) {
 }
 
 // AppendUnquoted appends what a valid JSON string stands for; quoted is the
-// string with its quotes. It is for strings that a Scanner has accepted: what it
-// makes of anything else is unspecified, but it does not panic.
+// string with its quotes. Half a surrogate pair becomes U+FFFD. It is for strings
+// that a Scanner has accepted: what it makes of anything else is unspecified, but
+// it does not panic.
 func AppendUnquoted(dst, quoted []byte) []byte {
 	if len(quoted) < 2 {
 		return dst
 	}
-	return appendUnescaped(dst, quoted[1:len(quoted)-1])
+	dst, _ = appendUnescaped(dst, quoted[1:len(quoted)-1])
+	return dst
 }
 
-func appendUnescaped(dst, raw []byte) []byte {
+// appendUnescaped resolves the escapes of a string without its quotes; ok says
+// that every surrogate had its other half.
+func appendUnescaped(dst, raw []byte) (_ []byte, ok bool) {
+	ok = true
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]
 		if c != '\\' || i+1 >= len(raw) {
@@ -273,15 +280,22 @@ func appendUnescaped(dst, raw []byte) []byte {
 			r := hex4(raw, i+1)
 			i += 4
 			if utf16.IsSurrogate(r) {
-				r = utf16.DecodeRune(r, hex4(raw, i+3))
-				i += 6
+				second := rune(-1)
+				if i+2 < len(raw) && raw[i+1] == '\\' && raw[i+2] == 'u' {
+					second = hex4(raw, i+3)
+				}
+				if r = utf16.DecodeRune(r, second); r == utf8.RuneError {
+					ok = false
+				} else {
+					i += 6
+				}
 			}
 			dst = utf8.AppendRune(dst, r)
 			continue
 		}
 		dst = append(dst, c)
 	}
-	return dst
+	return dst, ok
 }
 
 // hex4 reads four hex digits at raw[i:], as far as there are any.
