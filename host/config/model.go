@@ -81,10 +81,15 @@ type Provider struct {
 	// Body is the undecoded `config` block, for DecodeBody; ConfigRange its place.
 	Body        hcl.Body
 	ConfigRange hcl.Range
+	// Missing holds what fails this provider and no other: an env() or file() of
+	// one of its attributes that is not there. DecodeBody gives it too.
+	Missing hcl.Diagnostics
 	// Range is the block's header.
 	Range hcl.Range
 	// BaseDir is the folder of the file, which relative paths are relative to.
 	BaseDir string
+	// broken is set when the block could not be read whole.
+	broken bool
 }
 
 // Session is a provider's `session` block.
@@ -112,27 +117,11 @@ type Restart struct {
 type Decoded struct {
 	// Config is what the plugin gets.
 	Config provider.Config
-	// Secrets are the values to keep out of every sink: sensitive attributes and
-	// env() values of 8 characters or more.
+	// Secrets are the values to keep out of every sink: those of env() of 8
+	// characters or more, and every string and number in a sensitive attribute of
+	// 4 or more, each as it is, without repetition.
 	Secrets []string
 	// Command is the base name of the attribute `command`, if there is one: the
 	// one thing of a config that may be shown.
 	Command string
-}
-
-// Load reads a file, or every *.hcl of a folder, and checks it whole. With an
-// error among the diagnostics the Config is not to be used, but holds what could
-// be read.
-func Load(path string) (*Config, hcl.Diagnostics) { panic("config") }
-
-// DecodeBody decodes the config block of p against its plugin's schema. missing
-// holds what fails this provider and no other: an env() or file() that is not there.
-func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing hcl.Diagnostics) {
-	panic("config")
-}
-
-// Locate turns what a plugin said about a config into diagnostics with a place
-// in the file.
-func Locate(p *Provider, schema provider.Schema, found provider.Diagnostics) hcl.Diagnostics {
-	panic("config")
 }

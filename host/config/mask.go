@@ -1,0 +1,104 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// view is a file as it may be shown: its text, its structure, and the parts of
+// the text that must not be seen, in order and not overlapping.
+type view struct {
+	src    []byte
+	body   *hclsyntax.Body
+	hidden []span
+}
+
+// span is a part of a file, from start to before end.
+type span struct{ start, end int }
+
+func newView(src []byte, name string) *view {
+	file, diags := parse(src, name)
+	v := &view{src: src, body: file.Body}
+	if diags.HasErrors() {
+		v.maskBroken()
+		return v
+	}
+	v.maskIn(file.Body, root(&Config{}, place{}))
+	slices.SortFunc(v.hidden, func(a, b span) int { return a.start - b.start })
+	return v
+}
+
+// maskIn hides what the table does not know: it may be what a plugin is to know,
+// under a wrong name or in a wrong place.
+func (v *view) maskIn(body *hclsyntax.Body, table body) {
+	for name, attr := range body.Attributes {
+		if !slices.ContainsFunc(table.attributes, func(a attribute) bool { return a.name == name }) {
+			v.maskValue(attr)
+		}
+	}
+	for _, block := range body.Blocks {
+		i := slices.IndexFunc(table.blocks, func(t blockType) bool { return t.name == block.Type })
+		if i < 0 {
+			v.maskBody(block)
+			continue
+		}
+		if inner := table.blocks[i].open(); inner.foreign {
+			v.maskBody(block)
+		} else {
+			v.maskIn(block.Body, inner)
+		}
+	}
+}
+
+// maskBody hides all of a block but its braces and the names in it: comments too,
+// for a value that was commented out is one still.
+func (v *view) maskBody(block *hclsyntax.Block) {
+	var shown []span
+	for _, attr := range block.Body.Attributes {
+		shown = append(shown, span{attr.NameRange.Start.Byte, attr.EqualsRange.End.Byte})
+	}
+	for _, inner := range block.Body.Blocks {
+		shown = append(shown, span{inner.TypeRange.Start.Byte, inner.CloseBraceRange.End.Byte})
+		v.maskBody(inner)
+	}
+	slices.SortFunc(shown, func(a, b span) int { return a.start - b.start })
+	from := block.OpenBraceRange.End.Byte
+	for _, s := range shown {
+		v.hide(from, s.start)
+		from = s.end
+	}
+	v.hide(from, block.CloseBraceRange.Start.Byte)
+}
+
+// maskValue hides a value and what follows it on its last line.
+func (v *view) maskValue(attr *hclsyntax.Attribute) {
+	end := attr.SrcRange.End.Byte
+	for end < len(v.src) && v.src[end] != '\n' {
+		end++
+	}
+	v.hide(attr.EqualsRange.End.Byte, end)
+}
+
+func (v *view) hide(start, end int) {
+	if start < end {
+		v.hidden = append(v.hidden, span{start, end})
+	}
+}
+
+// opening is the beginning of a line that says what the line is about.
+var opening = regexp.MustCompile(`^[ \t]*[A-Za-z_][A-Za-z0-9_-]*[ \t]*(=|("[^"]*"[ \t]*)?\{|$)`)
+
+// maskBroken is for a file that does not parse, of which nobody can tell where a
+// config block ends: only what each line is about is shown.
+func (v *view) maskBroken() {
+	for start := 0; start < len(v.src); {
+		end := start
+		for end < len(v.src) && v.src[end] != '\n' {
+			end++
+		}
+		v.hide(start+len(opening.Find(v.src[start:end])), end)
+		start = end + 1
+	}
+}

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// pending is what the table holds and the host does not do yet. Take a line out
+// when it comes to life.
+type pending struct {
+	// path names a block or attribute, without labels.
+	path string
+	// value limits the line to one value; "" means any.
+	value string
+	// refused is set for what protects, or decides what is exposed: it is an
+	// error, for to go on without it would leave a gate open. All else is
+	// accepted, and named among the notices.
+	refused bool
+	// instead says what holds for now.
+	instead string
+}
+
+const (
+	refuse = true
+	note   = false
+)
+
+// pendings are consulted in order; the first line that fits counts.
+var pendings = []pending{
+	{"principal", "", refuse, "Access control is not in force: whoever has the token sees and calls everything. Remove the block."},
+	{"project", "", refuse, "Access control is not in force: whoever has the token sees and calls everything. Remove the block."},
+	{"host.containment.require", "", refuse, "No tier of containment can be promised. Remove it."},
+	{"host.locked", "true", refuse, "There is no lock file, and definitions are not compared. Remove it."},
+	{"host.journal.sync", "full", refuse, "No journal is written. Remove it."},
+	{"host.surface", "search", refuse, `Every tool is shown under its own name. Remove it, or set "direct".`},
+	{"host.http.tls", "", refuse, "HTTP is served on loopback only, without TLS. Remove the block."},
+	{"provider.discovery", "required", refuse, "What a caller was shown is not remembered. Remove it."},
+	{"provider.recheck", "before_call", refuse, "Definitions are not read again before a call. Remove it."},
+	{"provider.session.scope", "client", refuse, "There is one server process for each provider. Remove it."},
+	{"provider.session.scope", "call", refuse, "There is one server process for each provider. Remove it."},
+	{"provider.session.stateful", "true", refuse, "Calls to a server process that replaced another are not refused. Remove it."},
+	{"plugin.command", "", refuse, "Plugins that are scripts cannot be run. Set path and sha256."},
+
+	{"host.plugin_dir", "", note, "Plugins are found through plugin blocks only."},
+	{"host.watch", "true", note, "Start the host again to have a change in force."},
+	{"host.journal", "", note, "No journal is written."},
+	{"host.artifacts", "", note, "Results of any size are passed as they are."},
+	{"host.http.public_url", "", note, "Nothing is published under it."},
+	{"provider.refresh_interval", "", note, "Lists are read at the start and when the server says that they changed."},
+	{"provider.overlap", "true", note, "There is no reload."},
+	{"provider.session.idle_stop", "", note, "Server processes run until the host stops."},
+	{"provider.session.max_instances", "", note, "There is one server process for each provider."},
+	{"provider.limits.drain_timeout", "", note, "There is no reload."},
+	{"provider.limits.health_interval", "", note, "Silent servers are not pinged."},
+	{"provider.limits.max_concurrent", "", note, "Calls are not counted."},
+	{"provider.limits.max_queue", "", note, "Calls are not queued."},
+	{"provider.limits.inline_result", "", note, "Results of any size are passed as they are."},
+}
+
+// pendingFor finds the line for a value at a path.
+func pendingFor(path, value string) *pending {
+	for i := range pendings {
+		if p := &pendings[i]; p.path == path && (p.value == "" || p.value == value) {
+			return p
+		}
+	}
+	return nil
+}
+
+// pend reports a block or value that stands in a file and is not in force.
+func (d *decoder) pend(path, value string, at hcl.Range) {
+	p := pendingFor(path, value)
+	switch {
+	case p == nil:
+	case p.refused:
+		d.errorf(at, fmt.Sprintf("%s is not in force yet", p.subject()), "%s", p.instead)
+	default:
+		d.notices = append(d.notices, caution(at, fmt.Sprintf("%s is not in force yet", p.subject()), p.instead))
+	}
+}
+
+func (p *pending) subject() string {
+	if p.value == "" {
+		return p.path
+	}
+	if p.value == "true" {
+		return p.path + " = true"
+	}
+	return fmt.Sprintf("%s = %q", p.path, p.value)
+}
+
+// valueText is a single value as pendings name it; "" for a list.
+func valueText(v cty.Value) string {
+	switch v.Type() {
+	case cty.Bool:
+		return fmt.Sprint(v.True())
+	case cty.String:
+		return v.AsString()
+	}
+	return ""
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reference is the documentation of every block and attribute, in Markdown, made
+// from the table that decoding goes by.
+func Reference() string {
+	var b strings.Builder
+	table := root(&Config{}, place{home: "~"})
+	for _, kind := range table.blocks {
+		writeBlock(&b, kind, "", 2)
+	}
+	return b.String()
+}
+
+func writeBlock(b *strings.Builder, kind blockType, outer string, level int) {
+	path := join(outer, kind.name)
+	title := strings.ReplaceAll(path, ".", " › ")
+	if kind.label != "" {
+		title += fmt.Sprintf(" %q", kind.label)
+	}
+	fmt.Fprintf(b, "%s `%s`\n\n%s%s\n\n", strings.Repeat("#", level), title, kind.usage, pendingText(path))
+	inner := kind.open()
+	if len(inner.attributes) > 0 {
+		b.WriteString("| attribute | value | default | |\n|---|---|---|---|\n")
+	}
+	for _, a := range inner.attributes {
+		fallback := a.fallback
+		switch {
+		case a.required:
+			fallback = "required"
+		case fallback != "":
+			fallback = "`" + fallback + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s%s |\n", a.name, a.kind, fallback, a.usage, pendingText(join(path, a.name)))
+	}
+	if len(inner.attributes) > 0 {
+		b.WriteString("\n")
+	}
+	for _, block := range inner.blocks {
+		writeBlock(b, block, path, level+1)
+	}
+}
+
+// pendingText says what of a block or attribute is not in force yet.
+func pendingText(path string) string {
+	var b strings.Builder
+	for _, p := range pendings {
+		if p.path != path {
+			continue
+		}
+		what := "Not in force yet"
+		if p.value != "" {
+			what = fmt.Sprintf("`%s` is not in force yet", p.value)
+		}
+		if p.refused {
+			what += ", and refused"
+		}
+		fmt.Fprintf(&b, " *%s: %s*", what, p.instead)
+	}
+	return b.String()
+}

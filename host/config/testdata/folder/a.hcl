@@ -1,0 +1,7 @@
+host {
+  watch = maybe
+}
+
+provider "one" {
+  plugin = "acme"
+}

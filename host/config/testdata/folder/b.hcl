@@ -1,0 +1,6 @@
+host {
+}
+
+provider "One" {
+  plugin = "stdio"
+}

@@ -1,0 +1,36 @@
+# All of this is accepted, and named as not yet in force.
+host {
+  watch      = true
+  plugin_dir = "plugins"
+  journal {
+    keep     = "90d"
+    max_size = "1GiB"
+  }
+  artifacts {
+    quota = "2GiB"
+  }
+  http {
+    public_url = "https://bridge.example.com"
+  }
+}
+
+provider "a" {
+  plugin           = "stdio"
+  refresh_interval = "1m"
+  overlap          = true
+  session {
+    idle_stop     = "10m"
+    max_instances = 2
+  }
+  limits {
+    drain_timeout   = "1m"
+    health_interval = "1m"
+    max_concurrent  = 4
+    max_queue       = 4
+    inline_result   = "1MiB"
+    stop_grace      = "20s"
+  }
+  config {
+    command = "a"
+  }
+}

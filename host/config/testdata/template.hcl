@@ -1,0 +1,6 @@
+provider "a" {
+  plugin = "stdio"
+  config {
+    command = "a%{ s3cret }b"
+  }
+}
