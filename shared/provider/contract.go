@@ -23,6 +23,13 @@ const (
 	// StreamWindow and ConnWindow are the HTTP/2 flow-control windows of both ends.
 	StreamWindow = 4 << 20
 	ConnWindow   = 8 << 20
+	// MaxWire is the most bytes that any message of the contract may take on the
+	// wire: a chunk and what stands around it.
+	MaxWire = MaxChunk + 64<<10
 	// MaxNoise is the most bytes of a line that a Noise event carries.
 	MaxNoise = 1 << 10
+	// MaxStderrTail is the most bytes of an ExitStatus's StderrTail; its end is kept.
+	MaxStderrTail = 16 << 10
+	// MaxID is the most bytes of the id of a TooLarge event.
+	MaxID = 1 << 10
 )

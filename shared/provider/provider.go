@@ -10,7 +10,8 @@ import (
 // a Provider starts its server once: a restart is a new process.
 //
 // The host calls Describe and Validate at any time, Start once, Exchange once
-// after Start, and Stop at the end. Methods may be called concurrently.
+// after Start, and Stop at the end. Methods may be called concurrently: a Stop
+// may come while Start, Exchange or another Stop runs, and the shortest grace holds.
 type Provider interface {
 	// Describe says who the plugin is and what its config block holds.
 	Describe(ctx context.Context) (Description, error)
