@@ -136,9 +136,9 @@ func (c *call) setLevel() {
 		Level string `json:"level"`
 	}
 	_ = json.Unmarshal(c.params, &p)
-	c.session.mu.Lock()
+	c.mu.Lock()
 	c.level = p.Level
-	c.session.mu.Unlock()
+	c.mu.Unlock()
 	c.result(`{}`)
 }
 
@@ -164,9 +164,9 @@ var levels = []string{"debug", "info", "notice", "warning", "error", "critical",
 
 // message sends notifications/message if the client wants that level.
 func (c *call) message(level, text string) {
-	c.session.mu.Lock()
+	c.mu.Lock()
 	wanted := c.level
-	c.session.mu.Unlock()
+	c.mu.Unlock()
 	if c.modern {
 		// Without the key a modern server must not send any.
 		if wanted = ""; json.Unmarshal(c.meta[metaLogLevel], &wanted) != nil || wanted == "" {

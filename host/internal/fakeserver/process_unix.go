@@ -43,7 +43,7 @@ func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 // pollable returns stdin as a file whose Close ends a Read under way.
 func pollable(file *os.File) *os.File {
 	fd := file.Fd()
-	if syscall.SetNonblock(int(fd), true) != nil { //nolint:gosec // a descriptor fits an int
+	if syscall.SetNonblock(int(fd), true) != nil {
 		return file
 	}
 	return os.NewFile(fd, file.Name())
