@@ -1,0 +1,34 @@
+//go:build unix
+
+package containment
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/provider"
+)
+
+// groupBudget bounds the wait for a killed group: a process in an uninterruptible
+// system call may take longer to go, and must not hold up a restart for ever.
+const groupBudget = 2 * time.Second
+
+// killGroup kills the process and its group, of which it is the leader.
+func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
+
+// awaitEmptyGroup waits for a group that was killed.
+func awaitEmptyGroup(pgid int) {
+	deadline := time.Now().Add(groupBudget)
+	for pause := time.Millisecond; groupRuns(pgid) && time.Now().Before(deadline); pause = min(2*pause, 50*time.Millisecond) {
+		time.Sleep(pause)
+	}
+}
+
+func exitStatus(s *os.ProcessState) provider.ExitStatus {
+	ws, ok := s.Sys().(syscall.WaitStatus)
+	if ok && ws.Signaled() {
+		return provider.ExitStatus{Code: -1, Signal: int(ws.Signal())}
+	}
+	return provider.ExitStatus{Code: s.ExitCode()}
+}
