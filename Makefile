@@ -10,6 +10,7 @@ SHELL       := bash
 GO     ?= go
 BIN    := bin
 LINT   := $(BIN)/golangci-lint
+BUF    := $(GO) tool -modfile=.ci/tools/go.mod buf
 NPM    := host/internal/e2e/testdata/npm
 CONFIG ?= providers.hcl
 # How long each fuzz target runs in `make fuzz`.
@@ -65,6 +66,23 @@ $(LINT): .ci/lint/go.mod .ci/lint/go.sum
 	@mkdir -p $(BIN)
 	$(GO) build -C .ci/lint -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
+
+# Generates what shared/providerpb holds besides the proto file.
+.PHONY: proto
+proto:
+	$(BUF) lint
+	$(BUF) generate
+
+# Generates into a folder of its own and compares, so that a stale file is found and not repaired.
+.PHONY: proto-check
+proto-check:
+	$(BUF) lint
+	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	$(BUF) generate -o "$$tmp"; \
+	for file in shared/providerpb/*.pb.go "$$tmp"/shared/providerpb/*.pb.go; do \
+		name=$$(basename "$$file"); \
+		diff -u "$$tmp/shared/providerpb/$$name" "shared/providerpb/$$name" || { echo "$$name is not current, run make proto"; exit 1; }; \
+	done
 
 # The import arrows of docs/architecture.md.
 .PHONY: arrows

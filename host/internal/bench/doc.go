@@ -1,0 +1,12 @@
+// Command bench measures what the host costs: one scripted MCP server, asked
+// directly and through the host, over stdio and over HTTP, in one run on one
+// machine. Only ratios of the two mean anything, so only they are held against a
+// limit; absolute times are printed on request.
+//
+// Both sides are asked by the same plain clients, which decode nothing that they
+// need not, and the server is the same program with the same flags. Rounds are
+// interleaved, so that a busy moment of the machine meets both sides, and each
+// figure is the median of its rounds.
+//
+// Start with main.go (what is measured) and report.go (what it is held against).
+package main

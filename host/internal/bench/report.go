@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+)
+
+// series is what all rounds measured of one metric over one transport.
+type series struct{ direct, through []float64 }
+
+// ratio of the medians, through against direct.
+func (s series) ratio() float64 { return median(s.through) / median(s.direct) }
+
+// spread is the lowest and the highest ratio of any one round.
+func (s series) spread() (low, high float64) {
+	var all []float64
+	for i := range min(len(s.direct), len(s.through)) {
+		all = append(all, s.through[i]/s.direct[i])
+	}
+	if len(all) == 0 {
+		return 0, 0
+	}
+	return slices.Min(all), slices.Max(all)
+}
+
+// limit is what a ratio is held against: at most for times, at least for rates.
+type limit struct {
+	transport string
+	metric    metric
+	bound     float64
+}
+
+// limits are the overhead that was set as a goal, against the same server over
+// the same transport in the same run.
+var limits = []limit{
+	{stdio, p50, 2.6},
+	{stdio, rate64, 0.55},
+	{overHTTP, p50, 2.3},
+	{overHTTP, rate64, 0.65},
+	{stdio, big, 1.7},
+	{overHTTP, big, 1.7},
+}
+
+func (l limit) met(ratio float64) bool {
+	if l.metric.isRate() {
+		return ratio >= l.bound
+	}
+	return ratio <= l.bound
+}
+
+func (l limit) String() string {
+	if l.metric.isRate() {
+		return fmt.Sprintf("at least %.2f", l.bound)
+	}
+	return fmt.Sprintf("at most %.1f", l.bound)
+}
+
+// results are the series of a whole run, by transport and metric.
+type results map[string]map[metric]*series
+
+func (r results) at(transport string, m metric) *series {
+	if r[transport] == nil {
+		r[transport] = map[metric]*series{}
+	}
+	if r[transport][m] == nil {
+		r[transport][m] = &series{}
+	}
+	return r[transport][m]
+}
+
+func (r results) add(transport, side string, f figures) {
+	for m, v := range f {
+		s := r.at(transport, m)
+		if side == direct {
+			s.direct = append(s.direct, v)
+		} else {
+			s.through = append(s.through, v)
+		}
+	}
+}
+
+// verdict prints the ratios that have a limit, and says whether all are met. It
+// prints no times: those depend on the machine, and nobody should quote them.
+func (r results) verdict(w io.Writer) bool {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TRANSPORT\tFIGURE\tRATIO\tLIMIT\t")
+	all := true
+	for _, l := range limits {
+		ratio := r.at(l.transport, l.metric).ratio()
+		word := "met"
+		if !l.met(ratio) { // also when it is no number
+			word, all = "MISSED", false
+		}
+		fmt.Fprintf(table, "%s\t%s\t%.2f\t%s\t%s\n", l.transport, l.metric, ratio, l, word)
+	}
+	_ = table.Flush()
+	return all
+}
+
+// rest prints the ratios of everything, with the spread of the rounds.
+func (r results) rest(w io.Writer, absolute bool) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head := "TRANSPORT\tFIGURE\tRATIO\tLOWEST\tHIGHEST\t"
+	if absolute {
+		head += "DIRECT\tTHROUGH\t"
+	}
+	fmt.Fprintln(table, head)
+	for _, transport := range slices.Sorted(maps.Keys(r)) {
+		for _, m := range slices.Sorted(maps.Keys(r[transport])) {
+			s := r[transport][m]
+			low, high := s.spread()
+			fmt.Fprintf(table, "%s\t%s\t%.2f\t%.2f\t%.2f\t", transport, m, s.ratio(), low, high)
+			if absolute {
+				fmt.Fprintf(table, "%s\t%s\t", unit(m, median(s.direct)), unit(m, median(s.through)))
+			}
+			fmt.Fprintln(table)
+		}
+	}
+	_ = table.Flush()
+}
+
+func unit(m metric, v float64) string {
+	if m.isRate() {
+		return fmt.Sprintf("%.0f/s", v)
+	}
+	return fmt.Sprintf("%.0f us", v*1e6)
+}
+
+// weigh prints what processes hold.
+func weigh(w io.Writer, held []weighed) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "MEMORY\tRSS\tPSS\t")
+	for _, one := range held {
+		fmt.Fprintf(table, "%s\t%.1f MiB\t%.1f MiB\t\n", one.what, float64(one.rss)/1024, float64(one.pss)/1024)
+	}
+	_ = table.Flush()
+}
+
+// weighed is a process and what it held.
+type weighed struct {
+	what string
+	memory
+}

@@ -1,0 +1,162 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// read reads a file of the repository.
+func read(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(t), path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestRunConfig serves what `make run` serves, on a free port: the default
+// provider works with nothing but what `make build` made, and keeps its memory.
+func TestRunConfig(t *testing.T) {
+	p := newPlace(t)
+	need(t, "run make e2e, which builds it", root(t), "bin", "notebook")
+	if err := os.Symlink(filepath.Join(root(t), "bin"), p.path("bin")); err != nil {
+		t.Fatal(err)
+	}
+	text := read(t, "providers.hcl")
+	if !strings.Contains(text, `"127.0.0.1:7420"`) {
+		t.Fatal("providers.hcl does not say where it listens, as the README does")
+	}
+	h := p.serveHTTP(t, p.write(t, "providers.hcl", strings.ReplaceAll(text, `"127.0.0.1:7420"`, `"127.0.0.1:0"`)))
+	first, second := h.client(t), h.client(t)
+	if got := toolCall(t, first, "notebook_note_add", `{"text":"mind the gap"}`).text(); got != "note 1: mind the gap" {
+		t.Errorf("note_add: %q", got)
+	}
+	if got := toolCall(t, second, "notebook_note_list", `{}`).text(); got != "1. mind the gap" {
+		t.Errorf("note_list of another client: %q", got)
+	}
+	for _, want := range []string{"1", "2", "3"} {
+		if got := toolCall(t, second, "notebook_counter", `{}`).text(); got != want {
+			t.Errorf("counter: %q, want %q: not the same process?", got, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(p.home, ".local/state/drawbridge/token")); err != nil {
+		t.Errorf("the token is not where the README says: %v", err)
+	}
+}
+
+// TestTryIt runs the commands of the README's first section.
+func TestTryIt(t *testing.T) {
+	p := newPlace(t)
+	config := filepath.Join(root(t), "providers.hcl")
+	out, err := output(t, p.drawbridge(t, "tools", "--config", config))
+	if err != nil || !strings.Contains(out, "notebook_note_add") {
+		t.Errorf("tools: %v\n%s", err, out)
+	}
+	out, err = output(t, p.drawbridge(t, "call", "--config", config, "notebook", "note_add", `{"text": "mind the gap"}`))
+	if err != nil || strings.TrimSpace(out) != "note 1: mind the gap" {
+		t.Errorf("call: %v\n%s", err, out)
+	}
+}
+
+// TestExamplesAreValid checks every block of HCL that a reader may copy: in
+// providers.hcl with the comments taken off, and in the documents.
+func TestExamplesAreValid(t *testing.T) {
+	p := newPlace(t)
+	examples := map[string]string{"providers.hcl": uncomment(read(t, "providers.hcl"))}
+	if n := strings.Count(examples["providers.hcl"], "\nprovider "); n != 4 {
+		t.Errorf("%d providers in providers.hcl without its comments, want 4", n)
+	}
+	for name, block := range blocks(t, "hcl") {
+		examples[name] = block
+	}
+	if len(examples) < 2 {
+		t.Error("no HCL in the documents: this test does not look where it should")
+	}
+	for name, text := range examples {
+		path := p.write(t, "example.hcl", text)
+		if out, err := output(t, p.drawbridge(t, "validate", "--config", path)); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// uncomment takes the # off the commented-out blocks, and only those.
+func uncomment(text string) string {
+	var out []string
+	inside := false
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.HasPrefix(line, "# provider ") {
+			inside = true
+		}
+		if inside {
+			inside = line != "# }"
+			line = strings.TrimPrefix(strings.TrimPrefix(line, "#"), " ")
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+// blocks finds the fenced blocks of a language in the README and docs, by file and ordinal.
+func blocks(t testing.TB, language string) map[string]string {
+	t.Helper()
+	fence := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$")
+	found := map[string]string{}
+	files := []string{"README.md"}
+	err := filepath.WalkDir(filepath.Join(root(t), "docs"), func(path string, _ os.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".md") {
+			rel, _ := filepath.Rel(root(t), path)
+			files = append(files, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		for i, m := range fence.FindAllStringSubmatch(read(t, file), -1) {
+			found[file+" "+language+" "+string(rune('1'+i))] = m[1]
+		}
+	}
+	return found
+}
+
+// TestClientConfigs checks that the client configurations are JSON, and that
+// those of the README are those of examples.
+func TestClientConfigs(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root(t), "examples/client-configs/*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no client configurations: %v", err)
+	}
+	known := map[string]any{}
+	for _, file := range files {
+		var v any
+		rel, _ := filepath.Rel(root(t), file)
+		if err := json.Unmarshal([]byte(read(t, rel)), &v); err != nil {
+			t.Errorf("%s: %v", rel, err)
+		}
+		known[filepath.Base(file)] = v
+	}
+	shown := blocks(t, "json")
+	for name, text := range shown {
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if !reflect.DeepEqual(v, known["http.json"]) && !reflect.DeepEqual(v, known["stdio.json"]) {
+			t.Errorf("%s is none of the examples", name)
+		}
+	}
+	if len(shown) != 2 {
+		t.Errorf("%d client configurations in the README, want 2", len(shown))
+	}
+}
