@@ -285,9 +285,9 @@ func (s *start) failure(ctx context.Context, err error) *Failure {
 	case ctx.Err() != nil:
 		f.Cause = "no time was left to start it"
 	case v.exit != nil:
-		f.Cause = Ended(name, *v.exit) + " " + when
-		f.Exit = v.exit
-		f.Exit.StderrTail = s.p.StderrTail()
+		exit := exitStatus(*v.exit, s.p.StderrTail())
+		f.Cause = Ended(name, exit) + " " + when
+		f.Exit = &exit
 		if err := TempDirProblem(); err != nil {
 			f.Cause += fmt.Sprintf(" (%v)", err)
 		}

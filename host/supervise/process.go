@@ -76,12 +76,14 @@ func (p *Process) StderrTail() string { return p.tail.String() }
 func (p *Process) Exit() (provider.ExitStatus, bool) {
 	select {
 	case <-p.done:
-		st := p.tree.Exit()
-		st.StderrTail = p.StderrTail()
-		return st, true
+		return exitStatus(p.tree.Exit(), p.StderrTail()), true
 	default:
 		return provider.ExitStatus{}, false
 	}
+}
+
+func exitStatus(e containment.Exit, tail string) provider.ExitStatus {
+	return provider.ExitStatus{Code: e.Code, Signal: e.Signal, StderrTail: tail}
 }
 
 // Failure says why the process is no longer of use: what it was condemned for, or

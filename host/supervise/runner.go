@@ -19,7 +19,6 @@ import (
 	goplugin "github.com/hashicorp/go-plugin/runner"
 
 	"github.com/drawbridge-mcp/drawbridge/host/containment"
-	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
 // drainGrace is how long the output of a plugin that ended is still read while
@@ -192,7 +191,7 @@ type view struct {
 	running   bool // a process was started
 	handshake bool // and its handshake done
 	// exit is set when it ended, unless that was our doing.
-	exit *provider.ExitStatus
+	exit *containment.Exit
 }
 
 func (r *runner) view() view {
@@ -222,8 +221,8 @@ func (r *runner) peer() (network, address string) {
 // Wait returns when the tree is empty.
 func (r *runner) Wait(context.Context) error {
 	<-r.done
-	if st := r.tree.Exit(); st != (provider.ExitStatus{}) {
-		return errors.New(Ended(r.image.name, st))
+	if e := r.tree.Exit(); e != (containment.Exit{}) {
+		return errors.New(Ended(r.image.name, exitStatus(e, "")))
 	}
 	return nil
 }
