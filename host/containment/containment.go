@@ -1,10 +1,6 @@
 package containment
 
-import (
-	"os"
-
-	"github.com/drawbridge-mcp/drawbridge/shared/provider"
-)
+import "os"
 
 // Containment starts plugins.
 type Containment interface {
@@ -48,5 +44,13 @@ type Tree interface {
 	// the tree is empty. A restart starts only then.
 	Done() <-chan struct{}
 	// Exit says how the plugin ended; before Done it is the zero value.
-	Exit() provider.ExitStatus
+	Exit() Exit
+}
+
+// Exit says how a plugin ended.
+type Exit struct {
+	// Code is -1 where Signal is set.
+	Code int
+	// Signal is the signal's number, or 0.
+	Signal int
 }

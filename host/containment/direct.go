@@ -5,8 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-
-	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
 // Direct starts plugins as children of the host, each in a process group of its
@@ -58,7 +56,7 @@ type tree struct {
 	pid  int
 	life *os.File
 	done chan struct{}
-	exit provider.ExitStatus // written before done is closed
+	exit Exit // written before done is closed
 
 	mu sync.Mutex
 	// reaped is set before the plugin's pid may belong to another process.
@@ -78,12 +76,12 @@ func (t *tree) Kill() {
 	}
 }
 
-func (t *tree) Exit() provider.ExitStatus {
+func (t *tree) Exit() Exit {
 	select {
 	case <-t.done:
 		return t.exit
 	default:
-		return provider.ExitStatus{}
+		return Exit{}
 	}
 }
 

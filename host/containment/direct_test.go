@@ -18,8 +18,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
 // limit bounds every wait of a test; nothing waits for it that goes well.
@@ -92,7 +90,7 @@ func command(role string) Command {
 	}
 	return Command{
 		Path: exe, Args: []string{"plugin-" + role}, Token: "secret",
-		Env: append(provider.BaseEnv(os.Environ()), roleEnv+"="+role),
+		Env: append(os.Environ(), roleEnv+"="+role),
 	}
 }
 
@@ -196,7 +194,7 @@ func TestGroupEndsWithThePlugin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr, out := spawn(t, command("family"))
 			family := pids(t, out)
-			if tr.Exit() != (provider.ExitStatus{}) {
+			if tr.Exit() != (Exit{}) {
 				t.Error("an exit status while it runs")
 			}
 			end(tr)

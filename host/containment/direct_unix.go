@@ -6,8 +6,6 @@ import (
 	"os"
 	"syscall"
 	"time"
-
-	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
 // groupBudget bounds the wait for a killed group: a process in an uninterruptible
@@ -25,10 +23,10 @@ func awaitEmptyGroup(pgid int) {
 	}
 }
 
-func exitStatus(s *os.ProcessState) provider.ExitStatus {
+func exitStatus(s *os.ProcessState) Exit {
 	ws, ok := s.Sys().(syscall.WaitStatus)
 	if ok && ws.Signaled() {
-		return provider.ExitStatus{Code: -1, Signal: int(ws.Signal())}
+		return Exit{Code: -1, Signal: int(ws.Signal())}
 	}
-	return provider.ExitStatus{Code: s.ExitCode()}
+	return Exit{Code: s.ExitCode()}
 }

@@ -4,8 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
-
-	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
 // processAttributes keeps the console's Ctrl-C away from the plugin.
@@ -28,6 +26,6 @@ func killGroup(p *os.Process) { _ = p.Kill() }
 
 func awaitEmptyGroup(int) {}
 
-func exitStatus(s *os.ProcessState) provider.ExitStatus {
-	return provider.ExitStatus{Code: s.ExitCode()}
+func exitStatus(s *os.ProcessState) Exit {
+	return Exit{Code: s.ExitCode()}
 }

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"context"
 	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
@@ -59,38 +58,9 @@ const (
 type Failure struct {
 	Provider, Label, Where string
 	Phase                  Phase
-	Cause                  string
-	// Exit is set when a process ended; nil else.
+	// Cause is a clause such as "the server exited with code 3". An empty one is
+	// made of Exit.
+	Cause string
+	// Exit is set when a process ended; nil else. Secrets are removed from its tail.
 	Exit *provider.ExitStatus
-}
-
-func (f *Failure) Error() string { panic("supervise") }
-
-// Launcher starts plugin processes. One host has one.
-type Launcher struct{}
-
-// Process is one running plugin, and the server below it once Remote().Start
-// has been called.
-type Process struct{}
-
-// Mark is the instance's mark <host id>/<slug>/<n>; n is never reused.
-func (p *Process) Mark() string { panic("supervise") }
-
-// Spec is what it was launched from.
-func (p *Process) Spec() Spec { panic("supervise") }
-
-// Remote speaks to the plugin.
-func (p *Process) Remote() provider.Remote { panic("supervise") }
-
-// Done is closed when the process, and all it started, is gone.
-func (p *Process) Done() <-chan struct{} { panic("supervise") }
-
-// Launch starts the plugin of spec and returns once its handshake is done and it
-// has refused a call without the token. Errors are *Failure.
-func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Process, error) { panic("supervise") }
-
-// Stop runs the ladder: Stop RPC within grace, then the lifeline, then SIGKILL;
-// it returns when the process is gone.
-func (p *Process) Stop(ctx context.Context, grace time.Duration) provider.ExitStatus {
-	panic("supervise")
 }

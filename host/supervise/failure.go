@@ -1,0 +1,84 @@
+package supervise
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/provider"
+)
+
+// maxLastLine bounds the line of standard error in a Failure's text.
+const maxLastLine = 300
+
+// Error is one sentence, such as
+//
+//	provider "files" (providers.hcl:12): initialize: the server exited with code 3: Error: API_KEY is not set
+//
+// The last line of standard error follows the cause where Exit has one.
+func (f *Failure) Error() string {
+	var b strings.Builder
+	name := f.Label
+	if name == "" {
+		name = f.Provider
+	}
+	fmt.Fprintf(&b, "provider %q", name)
+	if f.Where != "" {
+		fmt.Fprintf(&b, " (%s)", f.Where)
+	}
+	if f.Phase != "" {
+		fmt.Fprintf(&b, ": %s", f.Phase)
+	}
+	cause := f.Cause
+	if cause == "" && f.Exit != nil {
+		cause = Ended("the server", *f.Exit)
+	}
+	if cause != "" {
+		fmt.Fprintf(&b, ": %s", cause)
+	}
+	if f.Exit != nil {
+		if last := LastLine(f.Exit.StderrTail); last != "" && !strings.Contains(cause, last) {
+			fmt.Fprintf(&b, ": %s", last)
+		}
+	}
+	return b.String()
+}
+
+// Ended says how subject ("the server", a plugin's path) ended, without its
+// standard error.
+func Ended(subject string, s provider.ExitStatus) string {
+	if s.Signal != 0 {
+		return fmt.Sprintf("%s was killed by signal %d (%v)", subject, s.Signal, syscall.Signal(s.Signal))
+	}
+	return fmt.Sprintf("%s exited with code %d", subject, s.Code)
+}
+
+// LastLine is the last line of text that is not blank, as a person may read it:
+// without control characters, cut to a few hundred bytes.
+func LastLine(text string) string {
+	text = strings.TrimRightFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	if i := strings.LastIndexAny(text, "\r\n"); i >= 0 {
+		text = text[i+1:]
+	}
+	return clean(text, maxLastLine)
+}
+
+// clean makes foreign text fit to stand in a sentence.
+func clean(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || !unicode.IsPrint(r) && !unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD"))
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// failure makes a Failure of this spec.
+func (s Spec) failure(phase Phase, cause string) *Failure {
+	return &Failure{Provider: s.Provider, Label: s.Label, Where: s.Where, Phase: phase, Cause: cause}
+}
