@@ -8,11 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
 const (
 	// maxTail bounds what is kept of standard error.
-	maxTail = 16 << 10
+	maxTail = provider.MaxStderrTail
 	// headKept and endKept are what is kept of a line: its beginning says where it
 	// is from, its end what went wrong. Together they make at most 4 KiB a line.
 	headKept = 3 << 10

@@ -29,7 +29,7 @@ type lineReader struct {
 // scanOptions keep what decides whether a line is a message, and its id.
 var scanOptions = jsonscan.Options{
 	Keep:    func(depth int, name string) bool { return depth == 1 && (name == "jsonrpc" || name == "id") },
-	Capture: func(int, string) bool { return true },
+	Capture: func(int, string) bool { return true }, MaxCapture: provider.MaxID,
 }
 
 // newLineReader sends each event before it reads on; what an event holds is
@@ -142,12 +142,16 @@ func (l *lineReader) isMessage() bool {
 	return false
 }
 
-// id is the top-level id in memory of its own; nil where there is none. Of two,
-// which make a message malformed, it is the last, as most parsers have it.
+// id is the top-level id in memory of its own; nil where there is none that
+// JSON-RPC allows. Of two, which make a message malformed, it is the last, as
+// most parsers have it.
 func (l *lineReader) id() json.RawMessage {
 	var id json.RawMessage
 	for _, m := range l.scan.Members() {
-		if m.Name == "id" && m.Captured != nil {
+		if m.Name != "id" || len(m.Captured) > provider.MaxID {
+			continue
+		}
+		if m.Kind == '"' || m.Kind == '0' || m.Kind == 'n' {
 			id = bytes.Clone(m.Captured)
 		}
 	}

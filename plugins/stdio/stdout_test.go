@@ -110,7 +110,7 @@ func envelope(line []byte) (id json.RawMessage, ok bool) {
 		switch {
 		case key == "jsonrpc" && string(value) == `"2.0"`:
 			ok = true
-		case key == "id" && len(value) <= 1024:
+		case key == "id" && len(value) <= provider.MaxID && bytes.IndexByte([]byte("{[tf"), value[0]) < 0:
 			id = bytes.Clone(value)
 		}
 	}

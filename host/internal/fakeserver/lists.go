@@ -13,14 +13,20 @@ import (
 
 // definitions returns the raw tool definitions of now.
 func (s *server) definitions() ([]string, error) {
-	o := s.opt
 	var list []string
 	for _, t := range tools {
-		if t.hidden || o.tools != "" && !has(o.tools, t.name) {
-			continue
+		if s.opt.tools == "" || has(s.opt.tools, t.name) {
+			list = append(list, t.definition())
 		}
-		list = append(list, t.definition())
 	}
+	more, err := s.extra()
+	return append(list, more...), err
+}
+
+// extra are the definitions of all but the built-in tools.
+func (s *server) extra() ([]string, error) {
+	o := s.opt
+	var list []string
 	for i := range o.toolCount {
 		list = append(list, fmt.Sprintf(`{"name":"filler_%04d","description":%s,"inputSchema":{"type":"object"}}`,
 			i+1, quote(BigText(o.toolBytes))))

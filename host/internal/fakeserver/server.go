@@ -77,7 +77,8 @@ type call struct {
 	id     json.RawMessage
 	method string
 	params json.RawMessage
-	// args and token are those of a tool call.
+	// name, args and token are those of a tool call.
+	name        string
 	args, token json.RawMessage
 	meta        map[string]json.RawMessage
 	modern      bool
@@ -100,8 +101,8 @@ type stream struct {
 // the methods in inline.
 func (n *session) handle(raw []byte, to stream) {
 	n.heard.Store(time.Now().UnixNano())
-	var m Message
-	if err := json.Unmarshal(raw, &m); err != nil {
+	m, p, err := readMessage(raw)
+	if err != nil {
 		to.write(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`)
 		to.done()
 		return
@@ -116,7 +117,7 @@ func (n *session) handle(raw []byte, to stream) {
 		n.notification(m)
 		to.done()
 	default:
-		n.request(m, to)
+		n.request(m, p, to)
 	}
 }
 
@@ -167,6 +168,16 @@ func (n *session) pings() {
 
 // ask sends a request to the client and waits for its answer.
 func (n *session) ask(ctx context.Context, write func(string), method, params string) (Message, error) {
+	select {
+	case m := <-n.send(write, method, params):
+		return m, nil
+	case <-ctx.Done():
+		return Message{}, ctx.Err()
+	}
+}
+
+// send sends a request to the client; its answer comes later.
+func (n *session) send(write func(string), method, params string) <-chan Message {
 	n.mu.Lock()
 	n.nextID++
 	id := strconv.Quote("fs-" + strconv.Itoa(n.nextID))
@@ -177,22 +188,13 @@ func (n *session) ask(ctx context.Context, write func(string), method, params st
 		params = `,"params":` + params
 	}
 	write(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `"` + params + `}`)
-	select {
-	case m := <-answer:
-		return m, nil
-	case <-ctx.Done():
-		return Message{}, ctx.Err()
-	}
+	return answer
 }
 
-func (n *session) request(m Message, to stream) {
+func (n *session) request(m Message, p callParams, to stream) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &call{session: n, ctx: ctx, id: m.ID, method: m.Method, params: m.Params, write: to.write, drop: to.drop}
-	var p struct {
-		Meta map[string]json.RawMessage `json:"_meta"`
-	}
-	_ = json.Unmarshal(m.Params, &p)
-	c.meta, c.token = p.Meta, p.Meta["progressToken"]
+	c.name, c.args, c.meta, c.token = p.Name, p.Args, p.Meta, p.Meta["progressToken"]
 	n.mu.Lock()
 	n.running[string(m.ID)] = cancel
 	n.mu.Unlock()

@@ -13,8 +13,6 @@ type tool struct {
 	// schema is the raw inputSchema, hints the raw annotations.
 	schema, hints string
 	run           func(*call)
-	// hidden tools can be called but are not listed.
-	hidden bool
 }
 
 const (
@@ -71,15 +69,9 @@ func init() {
 // arguments say so.
 func (c *call) callTool() {
 	o := c.srv.opt
-	var p struct {
-		Name string          `json:"name"`
-		Args json.RawMessage `json:"arguments"`
-	}
-	_ = json.Unmarshal(c.params, &p)
-	c.args = p.Args
-	run := c.listed(p.Name)
+	run := c.listed(c.name)
 	if run == nil {
-		c.fail(-32602, "unknown tool "+p.Name, "")
+		c.fail(-32602, "unknown tool "+c.name, "")
 		return
 	}
 	run(c)
@@ -90,27 +82,34 @@ func (c *call) callTool() {
 
 // listed finds what runs under a name. Only what is listed may be called.
 func (c *call) listed(name string) func(*call) {
-	list, err := c.srv.definitions()
+	o := c.srv.opt
+	for _, t := range tools {
+		if t.name == name && (o.tools == "" || has(o.tools, name)) {
+			return t.run
+		}
+	}
+	list, err := c.srv.extra()
 	if err != nil {
 		return nil
 	}
-	found := false
 	for _, one := range list {
 		var d struct {
 			Name string `json:"name"`
 		}
 		if json.Unmarshal([]byte(one), &d) == nil && d.Name == name {
-			found = true
-			break
+			return builtin(name)
 		}
 	}
+	return nil
+}
+
+// builtin is what a tool of --tools-file does: as the built-in one of its name,
+// else as answer.
+func builtin(name string) func(*call) {
 	for _, t := range tools {
-		if t.name == name && (found || t.hidden) {
+		if t.name == name {
 			return t.run
 		}
-	}
-	if !found {
-		return nil
 	}
 	return (*call).answerAs
 }

@@ -15,22 +15,18 @@ import (
 // raw bytes of the arguments as structuredContent. Arguments that are absent
 // give the text "absent" and no structuredContent.
 func (c *call) echo() {
-	var a struct {
-		Text *string `json:"text"`
-		MS   int     `json:"ms"`
-	}
-	c.arg(&a)
-	if !c.sleep(a.MS) {
+	text, ms := echoArgs(c.args)
+	if !c.sleep(ms) {
 		return
 	}
-	switch {
-	case c.args == nil:
+	if c.args == nil {
 		c.text("absent")
-	case a.Text != nil:
-		c.both(*a.Text, string(c.args))
-	default:
-		c.both(string(c.args), string(c.args))
+		return
 	}
+	if text == "" {
+		text = quote(string(c.args))
+	}
+	c.result(`{"content":[{"type":"text","text":` + text + `}],"structuredContent":` + string(c.args) + `}`)
 }
 
 // echoRaw logs the raw params as a note and returns them as text.

@@ -1,7 +1,6 @@
 package fakeserver
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"os"
@@ -101,16 +100,12 @@ func (c *call) progress() {
 func (c *call) sequence() {
 	c.notify("notifications/message", `{"level":"info","data":"before the answer"}`)
 	c.sendProgress("1")
+	reply := c.send(c.write, "ping", "")
+	c.text("the answer")
 	go func() {
-		if m, err := c.ask(context.Background(), c.write, "ping", ""); err == nil {
-			text, _ := json.Marshal(m)
-			c.srv.log.add(DirNote, "reply "+string(text))
-		}
+		text, _ := json.Marshal(<-reply)
+		c.srv.log.add(DirNote, "reply "+string(text))
 	}()
-	// The request is on its way before the answer is: ask writes first.
-	if c.sleep(20) {
-		c.text("the answer")
-	}
 }
 
 // malformed {kind}: an answer that is wrong.
