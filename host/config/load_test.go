@@ -119,6 +119,15 @@ func TestLoad_EveryMistake(t *testing.T) {
 	}
 }
 
+// TestLoad_LabelMistakes: a label too many, or one that is missing, leaves no
+// default out and hides no other mistake.
+func TestLoad_LabelMistakes(t *testing.T) {
+	c, diags := loadText("host \"x\" {\n  page_size = 0\n}\nprovider {\n  plugin = \"stdio\"\n  limits {\n    max_queue = -1\n  }\n}\n")
+	if len(diags) != 4 || c.Host.StateDir == "" || c.Host.PageSize != 1000 || len(c.Providers) != 0 {
+		t.Errorf("%v, %+v", diags.Errs(), c.Host)
+	}
+}
+
 func TestSlug(t *testing.T) {
 	for label, want := range map[string]string{
 		"browser": "browser", "My  Browser!": "my-browser", "--a__b--": "a-b", "Ünï": "n", "A1": "a1",

@@ -30,7 +30,7 @@ func newView(src []byte, name string) *view {
 	for _, d := range diags { // an attribute set twice, whose second value is not in the structure
 		v.hide(d.Subject.End.Byte, v.lineEnd(d.Subject.End.Byte))
 	}
-	slices.SortFunc(v.hidden, func(a, b span) int { return a.start - b.start })
+	v.merge()
 	return v
 }
 
@@ -95,6 +95,20 @@ func (v *view) hide(start, end int) {
 	if start < end {
 		v.hidden = append(v.hidden, span{start, end})
 	}
+}
+
+// merge puts the hidden parts in order and makes one of those that overlap.
+func (v *view) merge() {
+	slices.SortFunc(v.hidden, func(a, b span) int { return a.start - b.start })
+	merged := v.hidden[:0]
+	for _, s := range v.hidden {
+		if last := len(merged) - 1; last >= 0 && s.start <= merged[last].end {
+			merged[last].end = max(merged[last].end, s.end)
+		} else {
+			merged = append(merged, s)
+		}
+	}
+	v.hidden = merged
 }
 
 // opening is the beginning of a line that says what the line is about.

@@ -73,6 +73,7 @@ func TestLine(t *testing.T) {
 		"over lines":         {"host {\n}\n", 0, 8, "host {", "^^^^^^"},
 		"combining":          {"# e\u0301 x", 6, 7, "# e\u0301 x", "    ^"},
 		"what is hidden":     {"ab = \"secret\" # more", 5, 13, "ab = …", "     ^"},
+		"hidden twice":       {"provider \"p\" {\n config {\n a = 1\n a = 2\n a = [\n1]\n b = [\n \"x\"]\n }\n}", 57, 60, " …", " ^"},
 		"beyond the file":    {"ab", 99, 100, "", ""},
 		"before the file":    {"ab", -1, 0, "", ""},
 		"far along the line": {"# " + strings.Repeat("x", 500), 400, 401, "# " + strings.Repeat("x", maxLine-2), ""},
