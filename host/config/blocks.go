@@ -94,7 +94,7 @@ func pluginBody(c *Config, p *Plugin) body {
 		attributes: []attribute{
 			file(&p.Path, "path", "The executable."),
 			text(&p.SHA256, "sha256", "", "Its SHA-256 in hexadecimal, checked at every start.", checkSHA256),
-			text(&p.Command, "command", "", "For a plugin that is a script: what runs it.", nil),
+			text(&p.Command, "command", "", "For a plugin that is a script: what runs it.", notEmpty),
 			texts(&p.Args, "args", nil, "Arguments of the command.", nil),
 			texts(&p.Files, "files", nil, "The files of the script, all of which are hashed.", nil),
 			text(&p.Version, "version", "", "The version the plugin says it has.", nil),
@@ -108,7 +108,7 @@ func providerBody(c *Config, p *Provider, at place) body {
 	p.BaseDir = at.base
 	return body{
 		attributes: []attribute{
-			text(&p.Plugin, "plugin", "", "A built-in plugin or the name of a plugin block.", nil).must(),
+			text(&p.Plugin, "plugin", "", "A built-in plugin or the name of a plugin block.", notEmpty).must(),
 			text(&p.Description, "description", "", "What it is, for people.", nil),
 			boolean(&p.Enabled, "enabled", true, "Whether it takes part at all."),
 			boolean(&p.Required, "required", false, "Whether the host ends if it cannot start."),

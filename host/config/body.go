@@ -44,6 +44,7 @@ func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing 
 		diags = append(diags, warnDecomposed(body, sensitiveIn(schema))...)
 	}
 	sortDiagnostics(diags)
+	sortDiagnostics(missing)
 	if diags.HasErrors() || missing.HasErrors() || p.broken {
 		return d, diags, missing
 	}

@@ -118,7 +118,7 @@ func (c *Config) finish(d *decoder) {
 		c.checkNameOf(d, one.value, one.src)
 		c.checkGraceOf(d, one.value, one.src)
 	}
-	if len(c.Providers) == 0 && !d.diags.HasErrors() {
+	if len(c.Providers) == 0 && !d.partial && !d.diags.HasErrors() {
 		d.diags = append(d.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "No provider",
 			Detail: "Nothing is declared, so nothing is offered. Add a block provider."})
 	}

@@ -61,11 +61,13 @@ func (d *decoder) children(src *hclsyntax.Body, path string, b body) {
 		}
 		first[kind.name] = block
 		if path == "" {
-			d.within, d.inBroken = kind.name, d.broken[block]
+			d.within, d.inBroken, d.missing = kind.name, d.broken[block], nil
 		}
-		if d.labels(block, kind) {
-			d.block(block, join(path, kind.name), kind.open())
+		inner := kind.open()
+		if !d.labels(block, kind) {
+			inner.check = nil
 		}
+		d.block(block, join(path, kind.name), inner)
 	}
 	for _, kind := range b.blocks {
 		if first[kind.name] == nil && !kind.repeated {
@@ -178,19 +180,19 @@ func placeOf(expr hclsyntax.Expression, name string, err error) (hcl.Range, stri
 	return at, fmt.Sprintf("%s[%d]", name, e.index)
 }
 
-// labels checks that a block has the label it needs, and no other.
+// labels checks that a block has the label it needs, and no other; false means
+// that it has none and should.
 func (d *decoder) labels(src *hclsyntax.Block, kind blockType) bool {
 	switch {
 	case kind.label == "" && len(src.Labels) > 0:
 		d.errorf(src.LabelRanges[0], fmt.Sprintf("Label on %q", kind.name), "A block %q has no label: write %s { … }.", kind.name, kind.name)
 	case kind.label != "" && len(src.Labels) == 0:
 		d.errorf(src.TypeRange, fmt.Sprintf("Missing label of %q", kind.name), "A block %q needs a %s: write %s \"…\" { … }.", kind.name, kind.label, kind.name)
+		return false
 	case kind.label != "" && len(src.Labels) > 1:
 		d.errorf(src.LabelRanges[1], fmt.Sprintf("Second label on %q", kind.name), "A block %q has one label.", kind.name)
-	default:
-		return true
 	}
-	return false
+	return true
 }
 
 func (d *decoder) unknownAttribute(src *hclsyntax.Attribute, path string, b body) {

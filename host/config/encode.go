@@ -24,7 +24,9 @@ type encoder struct {
 	diags     hcl.Diagnostics
 	// incomplete is set when a value is not known.
 	incomplete bool
-	// hidden is set while a sensitive attribute is written.
+	// at is the attribute that is being written, and hidden says that it is a
+	// sensitive one.
+	at     provider.Path
 	hidden bool
 }
 
@@ -50,7 +52,7 @@ func (e *encoder) attribute(a provider.Attribute, v cty.Value, path provider.Pat
 	case v.IsNull() && a.Default != nil:
 		e.json = append(e.json, a.Default...)
 	default:
-		e.hidden = a.Sensitive
+		e.hidden, e.at = a.Sensitive, path
 		e.value(v)
 		e.hidden = false
 	}
@@ -108,6 +110,10 @@ func (e *encoder) value(v cty.Value) {
 func (e *encoder) number(v cty.Value) {
 	start := len(e.json)
 	f := v.AsBigFloat()
+	if f.IsInf() {
+		e.fault(e.at, "Number out of range", "No number is left after a division by zero.")
+		return
+	}
 	if f.IsInt() {
 		e.json = f.Append(e.json, 'f', 0)
 	} else {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -63,30 +64,41 @@ func stringVal(s string) cty.Value { return cty.StringVal(disguise(s)) }
 // env is env(name) and env(name, default).
 func (s *scope) env() function.Function {
 	return function.New(&function.Spec{
-		Params:   []function.Parameter{{Name: "name", Type: cty.String}},
+		Params:   []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}},
 		VarParam: &function.Parameter{Name: "default", Type: cty.String, AllowNull: true},
 		Type:     function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			if len(args) > 2 {
 				return cty.NilVal, &callError{summary: "Too many arguments", detail: "env takes a name and, if you like, a default."}
 			}
-			name := restore(args[0].AsString())
+			name, shown, marks := argument(args[0])
 			value, ok := os.LookupEnv(name)
 			if !ok && len(args) == 2 {
-				return args[1], nil
+				return args[1].WithMarks(marks), nil
 			}
 			if !ok {
 				return cty.NilVal, &callError{missing: true, summary: "Environment variable not set",
-					detail: fmt.Sprintf("The environment variable %q is not set. Set it for the host, or give a default: env(%q, \"…\").", name, name)}
+					detail: fmt.Sprintf("The environment variable %s is not set. Set it for the host, or give a default: env(%s, \"…\").", shown, shown)}
 			}
 			if !utf8.ValidString(value) {
 				return cty.NilVal, &callError{missing: true, summary: "Environment variable is no text",
-					detail: fmt.Sprintf("The environment variable %q is not valid UTF-8.", name)}
+					detail: fmt.Sprintf("The environment variable %s is not valid UTF-8.", shown)}
 			}
 			s.values = append(s.values, value)
 			return stringVal(value).Mark(fromEnv{}), nil
 		},
 	})
+}
+
+// argument is the text of a function's argument, and how a message may show it:
+// one that env() had a part in is not shown.
+func argument(v cty.Value) (text, shown string, marks cty.ValueMarks) {
+	v, marks = v.Unmark()
+	text = restore(v.AsString())
+	if len(marks) > 0 {
+		return text, "…", marks
+	}
+	return text, strconv.Quote(text), marks
 }
 
 // secrets are the values of env() long enough to be told from common words.
@@ -98,20 +110,20 @@ func (s *scope) secrets() []string {
 // shell's $(cat path) gives it, so that a token in a file is the token.
 func fileFunction(at place) function.Function {
 	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "path", Type: cty.String}},
+		Params: []function.Parameter{{Name: "path", Type: cty.String, AllowMarked: true}},
 		Type:   function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			name := restore(args[0].AsString())
+			name, shown, marks := argument(args[0])
 			path, err := at.path(name)
 			if err != nil {
 				return cty.NilVal, &callError{summary: "Bad path", detail: fmt.Sprintf("The path of file() %s.", err)}
 			}
 			text, err := readText(path)
 			if err != nil {
-				return cty.NilVal, &callError{missing: true, summary: "File not readable", detail: fmt.Sprintf("The file %q %s.", name, err)}
+				return cty.NilVal, &callError{missing: true, summary: "File not readable", detail: fmt.Sprintf("The file %s %s.", shown, err)}
 			}
 			text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
-			return stringVal(text), nil
+			return stringVal(text).WithMarks(marks), nil
 		},
 	})
 }

@@ -28,8 +28,10 @@ const maxExponent = 1100
 // parsed is a file as far as it could be read.
 type parsed struct {
 	*hclsyntax.Body
-	// broken are the blocks of which something may be missing.
-	broken map[*hclsyntax.Block]bool
+	// partial is set when not all of the file could be read, and broken are the
+	// blocks of which something may be missing.
+	partial bool
+	broken  map[*hclsyntax.Block]bool
 }
 
 // parse reads one file.
@@ -40,10 +42,10 @@ type parsed struct {
 // the left edge, that a mistake in one block hides none in another.
 func parse(src []byte, name string) (parsed, hcl.Diagnostics) {
 	body, whole := parseAt(src, name, hcl.InitialPos)
-	if !whole.HasErrors() {
-		return parsed{Body: body}, nil
+	if !incomplete(whole) {
+		return parsed{Body: body}, whole
 	}
-	all := parsed{&hclsyntax.Body{Attributes: hclsyntax.Attributes{}}, map[*hclsyntax.Block]bool{}}
+	all := parsed{&hclsyntax.Body{Attributes: hclsyntax.Attributes{}}, true, map[*hclsyntax.Block]bool{}}
 	var diags hcl.Diagnostics
 	starts := blockStart.FindAllIndex(src, -1)
 	for from, i := 0, 1; from < len(src); i++ {
@@ -55,7 +57,7 @@ func parse(src []byte, name string) (parsed, hcl.Diagnostics) {
 		maps.Copy(all.Attributes, piece.Attributes)
 		for _, block := range piece.Blocks {
 			all.Blocks = append(all.Blocks, block)
-			all.broken[block] = found.HasErrors()
+			all.broken[block] = incomplete(found)
 		}
 		diags = append(diags, found...)
 		from = to
@@ -64,6 +66,14 @@ func parse(src []byte, name string) (parsed, hcl.Diagnostics) {
 		return all, whole // text that only looks like the header of a block
 	}
 	return all, diags
+}
+
+// incomplete says whether the parser left something out. It does not for an
+// attribute that is set twice, which is a mistake it reports.
+func incomplete(diags hcl.Diagnostics) bool {
+	return slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagError && d.Summary != "Attribute redefined"
+	})
 }
 
 // blockStart is the header of a block at the left edge of a line.

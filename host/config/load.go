@@ -102,7 +102,7 @@ func load(sources map[string][]byte, at place, partial bool) (*Config, hcl.Diagn
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		body, diags := parse(sources[name], name)
 		maps.Copy(d.broken, body.broken)
-		d.partial = d.partial || diags.HasErrors()
+		d.partial = d.partial || body.partial
 		d.diags = append(d.diags, diags...)
 		d.diags = append(d.diags, disguiseLiterals(body.Body, sources[name])...)
 		d.diags = append(d.diags, checkLanguage(body.Body)...)

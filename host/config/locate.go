@@ -137,6 +137,10 @@ func stands(src *hclsyntax.Block, block, name string) bool {
 	return inner != nil && inner.Body.Attributes[name] != nil
 }
 
+// labelled are the blocks whose label tells which one is meant. Of any other a
+// label is a mistake, and may be anything.
+var labelled = []string{"plugin", "provider", "principal", "project"}
+
 // pathAt says in words what stands at a position of a file, from the outermost
 // block inwards: provider.browser.config.args[1].
 func pathAt(body *hclsyntax.Body, pos hcl.Pos) string {
@@ -155,8 +159,8 @@ func pathAt(body *hclsyntax.Body, pos hcl.Pos) string {
 		}
 		block := body.Blocks[i]
 		path = join(path, block.Type)
-		for _, label := range block.Labels {
-			path += keyText(label)
+		if len(block.Labels) > 0 && slices.Contains(labelled, path) {
+			path += keyText(block.Labels[0])
 		}
 		body = block.Body
 	}

@@ -20,13 +20,17 @@ type span struct{ start, end int }
 
 func newView(src []byte, name string) *view {
 	file, diags := parse(src, name)
+	disguiseLiterals(file.Body, src)
 	v := &view{src: src, body: file.Body}
-	if diags.HasErrors() {
+	if file.partial {
 		v.maskBroken()
 		return v
 	}
 	v.maskIn(file.Body, root(&Config{}, place{}))
-	slices.SortFunc(v.hidden, func(a, b span) int { return a.start - b.start })
+	for _, d := range diags { // an attribute set twice, whose second value is not in the structure
+		v.hide(d.Subject.End.Byte, v.lineEnd(d.Subject.End.Byte))
+	}
+	v.merge()
 	return v
 }
 
@@ -52,8 +56,9 @@ func (v *view) maskIn(body *hclsyntax.Body, table body) {
 	}
 }
 
-// maskBody hides all of a block but its braces and the names in it: comments too,
-// for a value that was commented out is one still.
+// maskBody hides all of a block but its braces and the names in it: labels, which
+// a config block has no use for, and comments too, for a value that was commented
+// out is one still.
 func (v *view) maskBody(block *hclsyntax.Block) {
 	var shown []span
 	for _, attr := range block.Body.Attributes {
@@ -64,6 +69,7 @@ func (v *view) maskBody(block *hclsyntax.Block) {
 		v.maskBody(inner)
 	}
 	slices.SortFunc(shown, func(a, b span) int { return a.start - b.start })
+	v.hide(block.TypeRange.End.Byte, block.OpenBraceRange.Start.Byte)
 	from := block.OpenBraceRange.End.Byte
 	for _, s := range shown {
 		v.hide(from, s.start)
@@ -74,11 +80,15 @@ func (v *view) maskBody(block *hclsyntax.Block) {
 
 // maskValue hides a value and what follows it on its last line.
 func (v *view) maskValue(attr *hclsyntax.Attribute) {
-	end := attr.SrcRange.End.Byte
-	for end < len(v.src) && v.src[end] != '\n' {
-		end++
+	v.hide(attr.EqualsRange.End.Byte, v.lineEnd(attr.SrcRange.End.Byte))
+}
+
+// lineEnd is where the line ends that an offset stands on.
+func (v *view) lineEnd(offset int) int {
+	for offset < len(v.src) && v.src[offset] != '\n' {
+		offset++
 	}
-	v.hide(attr.EqualsRange.End.Byte, end)
+	return offset
 }
 
 func (v *view) hide(start, end int) {
@@ -87,17 +97,28 @@ func (v *view) hide(start, end int) {
 	}
 }
 
+// merge puts the hidden parts in order and makes one of those that overlap.
+func (v *view) merge() {
+	slices.SortFunc(v.hidden, func(a, b span) int { return a.start - b.start })
+	merged := v.hidden[:0]
+	for _, s := range v.hidden {
+		if last := len(merged) - 1; last >= 0 && s.start <= merged[last].end {
+			merged[last].end = max(merged[last].end, s.end)
+		} else {
+			merged = append(merged, s)
+		}
+	}
+	v.hidden = merged
+}
+
 // opening is the beginning of a line that says what the line is about.
-var opening = regexp.MustCompile(`^[ \t]*[A-Za-z_][A-Za-z0-9_-]*[ \t]*(=|("[^"]*"[ \t]*)?\{|$)`)
+var opening = regexp.MustCompile(`^((plugin|provider|principal|project)[ \t]+"[^"]*"[ \t]*\{|[ \t]*[A-Za-z_][A-Za-z0-9_-]*[ \t]*[={])`)
 
 // maskBroken is for a file that does not parse, of which nobody can tell where a
 // config block ends: only what each line is about is shown.
 func (v *view) maskBroken() {
 	for start := 0; start < len(v.src); {
-		end := start
-		for end < len(v.src) && v.src[end] != '\n' {
-			end++
-		}
+		end := v.lineEnd(start)
 		v.hide(start+len(opening.Find(v.src[start:end])), end)
 		start = end + 1
 	}

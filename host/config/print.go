@@ -27,11 +27,26 @@ type Finding struct {
 	Path string `json:"path,omitempty"`
 }
 
+// maxShown is the most diagnostics that are printed: nobody reads more, and the
+// work for each grows with its file.
+const maxShown = 1000
+
+// shown cuts a long list of diagnostics, and says so in its last one.
+func shown(diags hcl.Diagnostics) hcl.Diagnostics {
+	if len(diags) <= maxShown {
+		return diags
+	}
+	more := *diags[maxShown]
+	more.Summary = fmt.Sprintf("%d more, not shown", len(diags)-maxShown)
+	more.Detail = "The first of them stands here. Mend those above and look again."
+	return append(diags[:maxShown:maxShown], &more)
+}
+
 // Findings gives diagnostics in the form for programs. c may be nil.
 func Findings(c *Config, diags hcl.Diagnostics) []Finding {
 	views := newViews(c)
 	list := make([]Finding, 0, len(diags))
-	for _, d := range diags {
+	for _, d := range shown(diags) {
 		f := Finding{Severity: severity(d), Summary: clean(d.Summary), Detail: clean(d.Detail)}
 		if at := d.Subject; at != nil {
 			f.File, f.Line, f.Column = at.Filename, at.Start.Line, at.Start.Column
@@ -69,7 +84,7 @@ func WriteDiagnostics(w io.Writer, c *Config, diags hcl.Diagnostics, color bool)
 	}
 	views := newViews(c)
 	var out bytes.Buffer
-	for _, d := range diags {
+	for _, d := range shown(diags) {
 		tint, word := p.red, "Error"
 		if d.Severity == hcl.DiagWarning {
 			tint, word = p.yellow, "Warning"

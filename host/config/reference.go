@@ -5,10 +5,31 @@ import (
 	"strings"
 )
 
+// referenceHead is what stands before the table in the documentation.
+const referenceHead = `# Configuration
+
+Made from the table in host/config/blocks.go. A change there is followed by
+go test ./host/config -run TestReference -update
+
+A configuration is a file, or a folder of *.hcl files, in HCL. A name that is not
+in this list is an error, and so is a value that cannot be used.
+
+- A *duration* is a string like "250ms", "30s", "1h30m" or "90d".
+- A *size* is a string like "512KiB" or "1GB": KiB, MiB, GiB and TiB are powers of
+  1024; kB, MB, GB and TB are powers of 1000.
+- A *path* is relative to the folder of the file; "~/" is the home folder.
+- A *bool* is true or false without quotes; "true" is taken for true.
+- A list that is given and empty is empty: the default is for what is absent.
+- Expressions may use ` + "`env(name)`, `env(name, default)`, `file(path)`" + ` (a file's text without
+  its last line break), ` + "`path.config` and `path.home`" + `. There are no loops.
+
+`
+
 // Reference is the documentation of every block and attribute, in Markdown, made
 // from the table that decoding goes by.
 func Reference() string {
 	var b strings.Builder
+	b.WriteString(referenceHead)
 	table := root(&Config{}, place{home: "~"})
 	for _, kind := range table.blocks {
 		writeBlock(&b, kind, "", 2)

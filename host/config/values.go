@@ -123,6 +123,13 @@ func isNumber(s string) bool {
 	return isDigits(whole + fraction)
 }
 
+func notEmpty(s string) error {
+	if s == "" {
+		return errors.New("must not be empty")
+	}
+	return nil
+}
+
 // checkGlob takes the names of tools, resources, prompts and methods, in which
 // "*" stands for any run of characters. Every other character that stands for
 // something in other notations is refused: in `except` a pattern that silently
