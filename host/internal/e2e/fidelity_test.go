@@ -35,7 +35,7 @@ func TestDefinitions(t *testing.T) {
 		for _, s := range p.servers(t) {
 			d := p.direct(t, s)
 			for _, one := range settled(t, d) {
-				want = append(want, hosttest.Definition{exposed(s.name, one.Name), one.Raw})
+				want = append(want, hosttest.Definition{Name: exposed(s.name, one.Name), Raw: one.Raw})
 			}
 			d.Close(t)
 		}

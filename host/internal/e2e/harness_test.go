@@ -66,7 +66,7 @@ func (p place) config(t testing.TB) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "host {\n  state_dir = %q\n  http {\n    listen = \"127.0.0.1:0\"\n  }\n}\n", p.Path("state"))
+	fmt.Fprintf(&b, "host {\n  state_dir = %q\n  list_wait = \"60s\"\n  http {\n    listen = \"127.0.0.1:0\"\n  }\n}\n", p.Path("state"))
 	for _, s := range p.servers(t) {
 		fmt.Fprintf(&b, "provider %q {\n  plugin = \"stdio\"\n  config {\n    command = %q\n    args = [", s.name, s.command[0])
 		for _, arg := range s.command[1:] {

@@ -145,9 +145,8 @@ func Stop(t testing.TB, cmd *exec.Cmd) {
 			t.Errorf("the host ended with %v", err)
 		}
 	case <-time.After(StopLimit):
-		t.Errorf("the host still runs %v after SIGTERM", StopLimit)
 		_ = cmd.Process.Signal(syscall.SIGKILL)
-		<-ended
+		t.Errorf("the host still ran %v after SIGTERM; killed, it ended with %v", StopLimit, <-ended)
 	}
 }
 

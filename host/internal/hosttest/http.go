@@ -79,15 +79,15 @@ func (c *HTTP) Request(t testing.TB, method, params string) Reply {
 	return r
 }
 
-// Raw posts a body that holds the text ID where the request's id belongs, and
+// Raw posts a body that holds the text $ID where the request's id belongs, and
 // returns the answer and the status it came with.
 func (c *HTTP) Raw(t testing.TB, body string) (Reply, int) {
 	t.Helper()
 	return c.send(t, body, withID(body, c.nextID()))
 }
 
-// withID puts a request's id in where text says ID.
-func withID(text string, id int) string { return strings.ReplaceAll(text, "ID", fmt.Sprint(id)) }
+// withID puts a request's id in where text says $ID.
+func withID(text string, id int) string { return strings.ReplaceAll(text, "$ID", fmt.Sprint(id)) }
 
 func (c *HTTP) send(t testing.TB, what, body string) (Reply, int) {
 	t.Helper()

@@ -126,7 +126,7 @@ func (c *Stdio) Request(t testing.TB, method, params string) Reply {
 	return c.send(t, p, method, Envelope(id, method, token(params, id)))
 }
 
-// Raw sends a line that holds the text ID where the request's id belongs, and
+// Raw sends a line that holds the text $ID where the request's id belongs, and
 // waits for the answer with that id.
 func (c *Stdio) Raw(t testing.TB, line string) Reply {
 	t.Helper()
