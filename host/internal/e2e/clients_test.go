@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
 // newerNode is the Node that the inspector needs, first in PATH.
@@ -34,8 +36,8 @@ func (i inspector) run(t testing.TB, method string, args ...string) []byte {
 	all = append(all, args...)
 	all = append(all, i.flags...)
 	cmd := exec.Command(program(t, "mcp-inspector"), all...)
-	cmd.Dir, cmd.Env = i.p.dir, i.p.env(newerNode(t))
-	out, err := output(t, cmd)
+	cmd.Dir, cmd.Env = i.p.Dir, i.p.Env(newerNode(t))
+	out, err := hosttest.Output(t, cmd)
 	if err != nil && out == "" {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func (i inspector) tools(t testing.TB) []string {
 	return names(t, i.run(t, "tools/list"))
 }
 
-func (i inspector) call(t testing.TB, server, tool, args string) result {
+func (i inspector) call(t testing.TB, server, tool, args string) hosttest.Result {
 	t.Helper()
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(args), &members); err != nil {
@@ -61,7 +63,7 @@ func (i inspector) call(t testing.TB, server, tool, args string) result {
 		}
 		flags = append(flags, "--tool-arg", name+"="+text)
 	}
-	return resultOf(t, tool, i.run(t, "tools/call", flags...))
+	return hosttest.ParseResult(t, tool, i.run(t, "tools/call", flags...))
 }
 
 // names reads the names of a printed list of tools.
@@ -94,16 +96,16 @@ type mcpc struct {
 func (m mcpc) run(t testing.TB, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.Command(program(t, "mcpc"), append([]string{"--json"}, args...)...)
-	cmd.Dir, cmd.Env = m.p.dir, m.p.env()
-	return output(t, cmd)
+	cmd.Dir, cmd.Env = m.p.Dir, m.p.Env()
+	return hosttest.Output(t, cmd)
 }
 
-func connectMCPC(t testing.TB, p place, h host, session string) mcpc {
+func connectMCPC(t testing.TB, p place, h hosttest.Host, session string) mcpc {
 	t.Helper()
 	m := mcpc{p, session}
 	// It gives its own background process five seconds to come up, which a busy machine may not meet.
 	for try := 1; ; try++ {
-		_, err := m.run(t, "connect", h.url, session, "--header", "Authorization: Bearer "+h.token)
+		_, err := m.run(t, "connect", h.URL, session, "--header", "Authorization: Bearer "+h.Token)
 		if err == nil {
 			break
 		}
@@ -128,13 +130,13 @@ func (m mcpc) tools(t testing.TB) []string {
 	return names(t, []byte(out))
 }
 
-func (m mcpc) call(t testing.TB, server, tool, args string) result {
+func (m mcpc) call(t testing.TB, server, tool, args string) hosttest.Result {
 	t.Helper()
 	out, err := m.run(t, m.session, "tools-call", exposed(server, tool), args)
 	if err != nil && out == "" {
 		t.Fatal(err)
 	}
-	return resultOf(t, tool, []byte(out))
+	return hosttest.ParseResult(t, tool, []byte(out))
 }
 
 // TestInspectorStdio starts a host for each call of the inspector, so that only
@@ -142,18 +144,18 @@ func (m mcpc) call(t testing.TB, server, tool, args string) result {
 func TestInspectorStdio(t *testing.T) {
 	p := newPlace(t)
 	// The inspector has a flag --config of its own, so the host gets its path from the environment.
-	i := inspector{p, []string{binary(t), "serve", "--stdio"}, []string{"-e", "DRAWBRIDGE_CONFIG=" + p.config(t)}}
-	for _, name := range []string{"HOME=" + p.home, "TMPDIR=" + p.dir} {
+	i := inspector{p, []string{filepath.Join(hosttest.Build(t), "drawbridge"), "serve", "--stdio"}, []string{"-e", "DRAWBRIDGE_CONFIG=" + p.config(t)}}
+	for _, name := range []string{"HOME=" + p.Home, "TMPDIR=" + p.Dir} {
 		i.flags = append(i.flags, "-e", name)
 	}
 	listed(t, i)
 	everything(t, i)
-	filesystem(t, i, p.path("files"))
+	filesystem(t, i, p.Path("files"))
 	remember(t, i, "Tower-Inspector")
 	recall(t, i, "Tower-Inspector")
 	visit := newPage(t)
-	if r := i.call(t, "browser", "browser_navigate", fmt.Sprintf(`{"url":%q}`, visit.url)); !strings.Contains(r.text(), "The gate") {
-		t.Errorf("browser_navigate: %q", r.text())
+	if r := i.call(t, "browser", "browser_navigate", fmt.Sprintf(`{"url":%q}`, visit.url)); !strings.Contains(r.Text(), "The gate") {
+		t.Errorf("browser_navigate: %q", r.Text())
 	}
 }
 
@@ -161,23 +163,23 @@ func TestInspectorStdio(t *testing.T) {
 // connections of their own, and yet find one browser.
 func TestInspectorHTTP(t *testing.T) {
 	p := newPlace(t)
-	h := p.serveHTTP(t, p.config(t))
-	i := inspector{p, []string{h.url}, []string{"--header", "Authorization: Bearer " + h.token}}
+	h := p.ServeHTTP(t, p.config(t))
+	i := inspector{p, []string{h.URL}, []string{"--header", "Authorization: Bearer " + h.Token}}
 	listed(t, i)
 	everything(t, i)
-	filesystem(t, i, p.path("files"))
+	filesystem(t, i, p.Path("files"))
 	browse(t, i)
 	remember(t, i, "Tower-Inspector")
-	recall(t, hostFace{h.client(t)}, "Tower-Inspector")
+	recall(t, hostFace{h.Client(t)}, "Tower-Inspector")
 }
 
 // TestInspectorWithoutToken is refused, and says why it failed.
 func TestInspectorWithoutToken(t *testing.T) {
 	p := newPlace(t)
-	h := p.serveHTTP(t, p.config(t))
-	cmd := exec.Command(program(t, "mcp-inspector"), "--cli", h.url, "--method", "tools/list")
-	cmd.Dir, cmd.Env = p.dir, p.env(newerNode(t))
-	if out, err := output(t, cmd); err == nil {
+	h := p.ServeHTTP(t, p.config(t))
+	cmd := exec.Command(program(t, "mcp-inspector"), "--cli", h.URL, "--method", "tools/list")
+	cmd.Dir, cmd.Env = p.Dir, p.Env(newerNode(t))
+	if out, err := hosttest.Output(t, cmd); err == nil {
 		t.Errorf("the inspector listed tools without a token: %s", out)
 	}
 }
@@ -186,11 +188,11 @@ func TestInspectorWithoutToken(t *testing.T) {
 // find what the first one stored.
 func TestMCPC(t *testing.T) {
 	p := newPlace(t)
-	h := p.serveHTTP(t, p.config(t))
+	h := p.ServeHTTP(t, p.config(t))
 	m := connectMCPC(t, p, h, "@one")
 	listed(t, m)
 	everything(t, m)
-	filesystem(t, m, p.path("files"))
+	filesystem(t, m, p.Path("files"))
 	browse(t, m)
 	remember(t, m, "Tower-MCPC")
 	recall(t, connectMCPC(t, p, h, "@two"), "Tower-MCPC")

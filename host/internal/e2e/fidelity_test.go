@@ -9,18 +9,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
 // faces are the host's two, each in front of the four servers, for tests that
 // look at the bytes.
-func faces(t *testing.T, test func(t *testing.T, p place, c client)) {
+func faces(t *testing.T, test func(t *testing.T, p place, c hosttest.Client)) {
 	t.Run("stdio", func(t *testing.T) {
 		p := newPlace(t)
-		test(t, p, p.serveStdio(t, p.config(t)))
+		test(t, p, p.ServeStdio(t, p.config(t)))
 	})
 	t.Run("http", func(t *testing.T) {
 		p := newPlace(t)
-		test(t, p, p.serveHTTP(t, p.config(t)).client(t))
+		test(t, p, p.ServeHTTP(t, p.config(t)).Client(t))
 	})
 }
 
@@ -28,14 +30,14 @@ func faces(t *testing.T, test func(t *testing.T, p place, c client)) {
 // sends to a client with the same capabilities, but for the name, and looks at
 // the order.
 func TestDefinitions(t *testing.T) {
-	faces(t, func(t *testing.T, p place, c client) {
-		var want []definition
+	faces(t, func(t *testing.T, p place, c hosttest.Client) {
+		var want []hosttest.Definition
 		for _, s := range p.servers(t) {
 			d := p.direct(t, s)
 			for _, one := range settled(t, d) {
-				want = append(want, definition{exposed(s.name, one.name), one.raw})
+				want = append(want, hosttest.Definition{Name: exposed(s.name, one.Name), Raw: one.Raw})
 			}
-			d.close(t)
+			d.Close(t)
 		}
 		through := settled(t, c)
 		if len(through) != len(want) {
@@ -43,17 +45,17 @@ func TestDefinitions(t *testing.T) {
 		}
 		got := map[string]json.RawMessage{}
 		for _, d := range through {
-			got[d.name] = d.raw
+			got[d.Name] = d.Raw
 		}
 		for _, d := range want {
-			server, tool, _ := strings.Cut(d.name, "_")
-			raw, ok := got[d.name]
+			server, tool, _ := strings.Cut(d.Name, "_")
+			raw, ok := got[d.Name]
 			if !ok {
-				t.Errorf("%s is not listed", d.name)
+				t.Errorf("%s is not listed", d.Name)
 				continue
 			}
-			if back := rename(t, raw, tool); !bytes.Equal(back, d.raw) {
-				t.Errorf("%s of %s changed on the way:\n%s\nwant\n%s", tool, server, back, d.raw)
+			if back := hosttest.Rename(t, raw, tool); !bytes.Equal(back, d.Raw) {
+				t.Errorf("%s of %s changed on the way:\n%s\nwant\n%s", tool, server, back, d.Raw)
 			}
 		}
 		for _, s := range p.servers(t) {
@@ -66,13 +68,13 @@ func TestDefinitions(t *testing.T) {
 
 // settled is a list that stays the same for a moment: server-everything adds
 // tools after it has answered initialize, and says so with list_changed.
-func settled(t *testing.T, c client) []definition {
+func settled(t *testing.T, c hosttest.Client) []hosttest.Definition {
 	t.Helper()
 	const still = 3 // lists alike, settle apart
 	const settle = 100 * time.Millisecond
-	list, same := definitions(t, c), 1
-	for deadline := time.Now().Add(callLimit); same < still; time.Sleep(settle) {
-		next := definitions(t, c)
+	list, same := hosttest.Definitions(t, c), 1
+	for deadline := time.Now().Add(hosttest.CallLimit); same < still; time.Sleep(settle) {
+		next := hosttest.Definitions(t, c)
 		same++
 		if order(next, "") != order(list, "") {
 			list, same = next, 1
@@ -85,42 +87,14 @@ func settled(t *testing.T, c client) []definition {
 }
 
 // order lists the names with a prefix in the order they came.
-func order(list []definition, prefix string) string {
+func order(list []hosttest.Definition, prefix string) string {
 	var names []string
 	for _, d := range list {
-		if strings.HasPrefix(d.name, prefix) {
-			names = append(names, d.name)
+		if strings.HasPrefix(d.Name, prefix) {
+			names = append(names, d.Name)
 		}
 	}
 	return strings.Join(names, " ")
-}
-
-// rename replaces the value of the member name at the top of an object, and nothing else.
-func rename(t *testing.T, object json.RawMessage, name string) []byte {
-	t.Helper()
-	dec := json.NewDecoder(bytes.NewReader(object))
-	if _, err := dec.Token(); err != nil {
-		t.Fatal(err)
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			t.Fatal(err)
-		}
-		if end := dec.InputOffset(); key == "name" {
-			quoted, err := json.Marshal(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return bytes.Join([][]byte{object[:end-int64(len(value))], quoted, object[end:]}, nil)
-		}
-	}
-	t.Fatalf("no name in %s", object)
-	return nil
 }
 
 // TestResults compares results byte for byte with the server's own.
@@ -138,15 +112,15 @@ func TestResults(t *testing.T) {
 		{"memory", "read_graph", `{}`},
 		{"browser", "browser_tabs", `{"action":"wrong"}`},
 	}
-	faces(t, func(t *testing.T, p place, c client) {
-		direct := map[string]client{}
+	faces(t, func(t *testing.T, p place, c hosttest.Client) {
+		direct := map[string]hosttest.Client{}
 		for _, s := range p.servers(t) {
 			direct[s.name] = p.direct(t, s)
 		}
 		for _, one := range calls {
 			params := func(name string) string { return fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, one.args) }
-			want := direct[one.server].request(t, "tools/call", params(one.tool))
-			got := c.request(t, "tools/call", params(exposed(one.server, one.tool)))
+			want := direct[one.server].Request(t, "tools/call", params(one.tool))
+			got := c.Request(t, "tools/call", params(exposed(one.server, one.tool)))
 			if a, b := steady(got), steady(want); a != b {
 				t.Errorf("%s %s:\n%s\nwant\n%s", one.server, one.tool, a, b)
 			}
@@ -155,7 +129,7 @@ func TestResults(t *testing.T) {
 }
 
 // steady is a reply's result or error without what changes from call to call.
-func steady(r reply) string {
+func steady(r hosttest.Reply) string {
 	text := string(r.Result) + string(r.Error)
 	// The two resources of get-resource-reference say when they were made.
 	if i := strings.Index(text, `"blob":"`); i >= 0 {
@@ -169,18 +143,18 @@ func steady(r reply) string {
 // TestProgress asks a real server for progress: every step arrives, on its own
 // call's stream, in order, before the result, under the client's token.
 func TestProgress(t *testing.T) {
-	faces(t, func(t *testing.T, _ place, c client) {
+	faces(t, func(t *testing.T, _ place, c hosttest.Client) {
 		const steps = 4
-		r := c.request(t, "tools/call", fmt.Sprintf(
+		r := c.Request(t, "tools/call", fmt.Sprintf(
 			`{"name":"everything_trigger-long-running-operation","arguments":{"duration":0.4,"steps":%d},"_meta":{"progressToken":"TOKEN"}}`, steps))
 		if r.Error != nil {
 			t.Fatalf("%s", r.Error)
 		}
-		if text := resultOf(t, "long-running", r.Result).text(); !strings.Contains(text, "completed") {
+		if text := hosttest.ParseResult(t, "long-running", r.Result).Text(); !strings.Contains(text, "completed") {
 			t.Errorf("result: %q", text)
 		}
 		var seen []float64
-		for _, n := range r.notes {
+		for _, n := range r.Notes {
 			var p struct {
 				ProgressToken json.RawMessage `json:"progressToken"`
 				Progress      float64         `json:"progress"`
@@ -190,7 +164,7 @@ func TestProgress(t *testing.T) {
 				continue
 			}
 			if err := json.Unmarshal(n.Params, &p); err != nil || string(p.ProgressToken) != string(r.ID) || p.Total != steps {
-				t.Errorf("progress of %s: %s", r.ID, n.raw)
+				t.Errorf("progress of %s: %s", r.ID, n.Raw)
 			}
 			seen = append(seen, p.Progress)
 		}
@@ -203,23 +177,23 @@ func TestProgress(t *testing.T) {
 // TestLogging turns on a real server's log messages: they arrive at the client
 // that asked for their level.
 func TestLogging(t *testing.T) {
-	faces(t, func(t *testing.T, _ place, c client) {
-		if r := c.request(t, "logging/setLevel", `{"level":"debug"}`); r.Error != nil {
+	faces(t, func(t *testing.T, _ place, c hosttest.Client) {
+		if r := c.Request(t, "logging/setLevel", `{"level":"debug"}`); r.Error != nil {
 			t.Fatalf("logging/setLevel: %s", r.Error)
 		}
 		// One message comes at once, while the call runs, and one every five seconds from then on.
-		r := c.request(t, "tools/call", `{"name":"everything_toggle-simulated-logging","arguments":{}}`)
-		if r.Error != nil || resultOf(t, "toggle", r.Result).IsError {
-			t.Fatalf("toggle-simulated-logging: %s", r.raw)
+		r := c.Request(t, "tools/call", `{"name":"everything_toggle-simulated-logging","arguments":{}}`)
+		if r.Error != nil || hosttest.ParseResult(t, "toggle", r.Result).IsError {
+			t.Fatalf("toggle-simulated-logging: %s", r.Raw)
 		}
 		for deadline := time.Now().Add(4 * 5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			for _, n := range append(c.heard(), r.notes...) {
+			for _, n := range append(c.Heard(), r.Notes...) {
 				if n.Method == "notifications/message" && strings.Contains(string(n.Params), `"level":`) {
 					return
 				}
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("no log message; heard %d other notifications", len(c.heard()))
+				t.Fatalf("no log message; heard %d other notifications", len(c.Heard()))
 			}
 		}
 	})

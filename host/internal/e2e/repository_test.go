@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
 // read reads a file of the repository.
@@ -26,28 +28,27 @@ func read(t testing.TB, path string) string {
 // provider works with nothing but what `make build` made, and keeps its memory.
 func TestRunConfig(t *testing.T) {
 	p := newPlace(t)
-	need(t, "run make e2e, which builds it", root(t), "bin", "notebook")
-	if err := os.Symlink(filepath.Join(root(t), "bin"), p.path("bin")); err != nil {
+	if err := os.Symlink(hosttest.Build(t), p.Path("bin")); err != nil {
 		t.Fatal(err)
 	}
 	text := read(t, "providers.hcl")
 	if !strings.Contains(text, `"127.0.0.1:7420"`) {
 		t.Fatal("providers.hcl does not say where it listens, as the README does")
 	}
-	h := p.serveHTTP(t, p.write(t, "providers.hcl", strings.ReplaceAll(text, `"127.0.0.1:7420"`, `"127.0.0.1:0"`)))
-	first, second := h.client(t), h.client(t)
-	if got := toolCall(t, first, "notebook_note_add", `{"text":"mind the gap"}`).text(); got != "note 1: mind the gap" {
+	h := p.ServeHTTP(t, p.Write(t, "providers.hcl", strings.ReplaceAll(text, `"127.0.0.1:7420"`, `"127.0.0.1:0"`)))
+	first, second := h.Client(t), h.Client(t)
+	if got := hosttest.CallTool(t, first, "notebook_note_add", `{"text":"mind the gap"}`).Text(); got != "note 1: mind the gap" {
 		t.Errorf("note_add: %q", got)
 	}
-	if got := toolCall(t, second, "notebook_note_list", `{}`).text(); got != "1. mind the gap" {
+	if got := hosttest.CallTool(t, second, "notebook_note_list", `{}`).Text(); got != "1. mind the gap" {
 		t.Errorf("note_list of another client: %q", got)
 	}
 	for _, want := range []string{"1", "2", "3"} {
-		if got := toolCall(t, second, "notebook_counter", `{}`).text(); got != want {
+		if got := hosttest.CallTool(t, second, "notebook_counter", `{}`).Text(); got != want {
 			t.Errorf("counter: %q, want %q: not the same process?", got, want)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(p.home, ".local/state/drawbridge/token")); err != nil {
+	if _, err := os.Stat(filepath.Join(p.Home, ".local/state/drawbridge/token")); err != nil {
 		t.Errorf("the token is not where the README says: %v", err)
 	}
 }
@@ -56,11 +57,11 @@ func TestRunConfig(t *testing.T) {
 func TestTryIt(t *testing.T) {
 	p := newPlace(t)
 	config := filepath.Join(root(t), "providers.hcl")
-	out, err := output(t, p.drawbridge(t, "tools", "--config", config))
+	out, err := hosttest.Output(t, p.Command(t, "tools", "--config", config))
 	if err != nil || !strings.Contains(out, "notebook_note_add") {
 		t.Errorf("tools: %v\n%s", err, out)
 	}
-	out, err = output(t, p.drawbridge(t, "call", "--config", config, "notebook", "note_add", `{"text": "mind the gap"}`))
+	out, err = hosttest.Output(t, p.Command(t, "call", "--config", config, "notebook", "note_add", `{"text": "mind the gap"}`))
 	if err != nil || strings.TrimSpace(out) != "note 1: mind the gap" {
 		t.Errorf("call: %v\n%s", err, out)
 	}
@@ -81,8 +82,8 @@ func TestExamplesAreValid(t *testing.T) {
 		t.Error("no HCL in the documents: this test does not look where it should")
 	}
 	for name, text := range examples {
-		path := p.write(t, "example.hcl", text)
-		if out, err := output(t, p.drawbridge(t, "validate", "--config", path)); err != nil {
+		path := p.Write(t, "example.hcl", text)
+		if out, err := hosttest.Output(t, p.Command(t, "validate", "--config", path)); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
@@ -157,6 +158,6 @@ func TestClientConfigs(t *testing.T) {
 		}
 	}
 	if len(shown) != 2 {
-		t.Errorf("%d client configurations in the README, want 2", len(shown))
+		t.Errorf("%d hosttest.Client configurations in the README, want 2", len(shown))
 	}
 }

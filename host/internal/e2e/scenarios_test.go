@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
 // face is a way to the four servers: each of them directly, the host over one of
@@ -22,118 +24,47 @@ type face interface {
 	// tools lists the names of all tools, as that way shows them.
 	tools(t testing.TB) []string
 	// call calls a tool of one server by its own name, with arguments as JSON.
-	call(t testing.TB, server, tool, args string) result
-}
-
-// result is a tool's result, as far as scenarios look into it.
-type result struct {
-	Content []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	} `json:"content"`
-	IsError    bool            `json:"isError"`
-	Structured json.RawMessage `json:"structuredContent"`
-}
-
-func (r result) text() string {
-	var all []string
-	for _, c := range r.Content {
-		all = append(all, c.Text)
-	}
-	return strings.Join(all, "\n")
-}
-
-func resultOf(t testing.TB, what string, raw []byte) result {
-	t.Helper()
-	var r result
-	if err := json.Unmarshal(raw, &r); err != nil {
-		t.Fatalf("%s: no tool result: %v: %.400s", what, err, raw)
-	}
-	return r
+	call(t testing.TB, server, tool, args string) hosttest.Result
 }
 
 // exposed is the name under which the host shows a tool.
 func exposed(server, tool string) string { return server + "_" + tool }
 
 // hostFace is the host, seen by a plain client.
-type hostFace struct{ c client }
+type hostFace struct{ c hosttest.Client }
 
 func (f hostFace) tools(t testing.TB) []string {
 	t.Helper()
 	var names []string
-	for _, d := range definitions(t, f.c) {
-		names = append(names, d.name)
+	for _, d := range hosttest.Definitions(t, f.c) {
+		names = append(names, d.Name)
 	}
 	return names
 }
 
-func (f hostFace) call(t testing.TB, server, tool, args string) result {
+func (f hostFace) call(t testing.TB, server, tool, args string) hosttest.Result {
 	t.Helper()
-	return toolCall(t, f.c, exposed(server, tool), args)
+	return hosttest.CallTool(t, f.c, exposed(server, tool), args)
 }
 
 // directFace is the servers without a host: the scenarios hold for them too, so
 // that a scenario that fails only through the host is the host's fault.
-type directFace map[string]client
+type directFace map[string]hosttest.Client
 
 func (f directFace) tools(t testing.TB) []string {
 	t.Helper()
 	var names []string
 	for server, c := range f {
-		for _, d := range definitions(t, c) {
-			names = append(names, exposed(server, d.name))
+		for _, d := range hosttest.Definitions(t, c) {
+			names = append(names, exposed(server, d.Name))
 		}
 	}
 	return names
 }
 
-func (f directFace) call(t testing.TB, server, tool, args string) result {
+func (f directFace) call(t testing.TB, server, tool, args string) hosttest.Result {
 	t.Helper()
-	return toolCall(t, f[server], tool, args)
-}
-
-func toolCall(t testing.TB, c client, name, args string) result {
-	t.Helper()
-	r := c.request(t, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))
-	if r.Error != nil {
-		t.Fatalf("%s: %s", name, r.Error)
-	}
-	return resultOf(t, name, r.Result)
-}
-
-// definition is one entry of a tools/list, as it came.
-type definition struct {
-	name string
-	raw  json.RawMessage
-}
-
-func definitions(t testing.TB, c client) []definition {
-	t.Helper()
-	r := c.request(t, "tools/list", "{}")
-	if r.Error != nil {
-		t.Fatalf("tools/list: %s", r.Error)
-	}
-	var list struct {
-		Tools      []json.RawMessage `json:"tools"`
-		NextCursor *string           `json:"nextCursor"`
-	}
-	if err := json.Unmarshal(r.Result, &list); err != nil {
-		t.Fatal(err)
-	}
-	if list.NextCursor != nil {
-		t.Fatalf("tools/list has a second page: %s", *list.NextCursor)
-	}
-	var out []definition
-	for _, raw := range list.Tools {
-		var d struct {
-			Name string `json:"name"`
-		}
-		if err := json.Unmarshal(raw, &d); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, definition{d.Name, raw})
-	}
-	return out
+	return hosttest.CallTool(t, f[server], tool, args)
 }
 
 // listed checks that a few tools of each server are there.
@@ -152,10 +83,10 @@ func listed(t *testing.T, f face) {
 
 func everything(t *testing.T, f face) {
 	t.Helper()
-	if got := f.call(t, "everything", "echo", `{"message":"über <&> \"the\" bridge"}`).text(); got != `Echo: über <&> "the" bridge` {
+	if got := f.call(t, "everything", "echo", `{"message":"über <&> \"the\" bridge"}`).Text(); got != `Echo: über <&> "the" bridge` {
 		t.Errorf("echo: %q", got)
 	}
-	if got := f.call(t, "everything", "get-sum", `{"a":2,"b":40}`).text(); got != "The sum of 2 and 40 is 42." {
+	if got := f.call(t, "everything", "get-sum", `{"a":2,"b":40}`).Text(); got != "The sum of 2 and 40 is 42." {
 		t.Errorf("get-sum: %q", got)
 	}
 	r := f.call(t, "everything", "get-structured-content", `{"location":"Chicago"}`)
@@ -167,7 +98,7 @@ func everything(t *testing.T, f face) {
 		t.Errorf("get-structured-content: %v in %s", err, r.Structured)
 	}
 	if r := f.call(t, "everything", "get-sum", `{"a":"no number"}`); !r.IsError {
-		t.Errorf("get-sum of no numbers is no error: %q", r.text())
+		t.Errorf("get-sum of no numbers is no error: %q", r.Text())
 	}
 }
 
@@ -182,20 +113,20 @@ func filesystem(t *testing.T, f face, dir string) {
 		return string(b)
 	}
 	if r := f.call(t, "files", "write_file", arg(map[string]string{"path": path, "content": text})); r.IsError {
-		t.Fatalf("write_file: %s", r.text())
+		t.Fatalf("write_file: %s", r.Text())
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != text {
 		t.Errorf("the file on disk: %q, %v; want %q", got, err, text)
 	}
-	if r := f.call(t, "files", "read_text_file", arg(map[string]string{"path": path})); r.text() != text {
-		t.Errorf("read_text_file: %q, want %q", r.text(), text)
+	if r := f.call(t, "files", "read_text_file", arg(map[string]string{"path": path})); r.Text() != text {
+		t.Errorf("read_text_file: %q, want %q", r.Text(), text)
 	}
-	if r := f.call(t, "files", "list_directory", arg(map[string]string{"path": dir})); !strings.Contains(r.text(), "[FILE] note.txt") {
-		t.Errorf("list_directory: %q", r.text())
+	if r := f.call(t, "files", "list_directory", arg(map[string]string{"path": dir})); !strings.Contains(r.Text(), "[FILE] note.txt") {
+		t.Errorf("list_directory: %q", r.Text())
 	}
 	outside := f.call(t, "files", "read_text_file", arg(map[string]string{"path": "/etc/hostname"}))
-	if !outside.IsError || !strings.Contains(outside.text(), "outside allowed directories") {
-		t.Errorf("a file outside of the server's folder: %q, an error: %v", outside.text(), outside.IsError)
+	if !outside.IsError || !strings.Contains(outside.Text(), "outside allowed directories") {
+		t.Errorf("a file outside of the server's folder: %q, an error: %v", outside.Text(), outside.IsError)
 	}
 }
 
@@ -203,15 +134,15 @@ func remember(t *testing.T, f face, what string) {
 	t.Helper()
 	args := fmt.Sprintf(`{"entities":[{"name":%q,"entityType":"bridge","observations":["raised at dusk"]}]}`, what)
 	if r := f.call(t, "memory", "create_entities", args); r.IsError {
-		t.Fatalf("create_entities: %s", r.text())
+		t.Fatalf("create_entities: %s", r.Text())
 	}
 }
 
 func recall(t *testing.T, f face, what string) {
 	t.Helper()
 	r := f.call(t, "memory", "search_nodes", fmt.Sprintf(`{"query":%q}`, what))
-	if !strings.Contains(r.text(), what) || !strings.Contains(r.text(), "raised at dusk") {
-		t.Errorf("search_nodes %s: %q", what, r.text())
+	if !strings.Contains(r.Text(), what) || !strings.Contains(r.Text(), "raised at dusk") {
+		t.Errorf("search_nodes %s: %q", what, r.Text())
 	}
 }
 
@@ -255,28 +186,28 @@ func browse(t *testing.T, f face) {
 	t.Helper()
 	p := newPage(t)
 	if r := f.call(t, "browser", "browser_navigate", fmt.Sprintf(`{"url":%q}`, p.url)); r.IsError {
-		t.Fatalf("browser_navigate: %s", r.text())
+		t.Fatalf("browser_navigate: %s", r.Text())
 	}
 	before := f.call(t, "browser", "browser_snapshot", `{}`)
-	ref := button.FindStringSubmatch(before.text())
-	if ref == nil || !strings.Contains(before.text(), "raised") || strings.Contains(before.text(), "lowered") {
-		t.Fatalf("the first snapshot: %q", before.text())
+	ref := button.FindStringSubmatch(before.Text())
+	if ref == nil || !strings.Contains(before.Text(), "raised") || strings.Contains(before.Text(), "lowered") {
+		t.Fatalf("the first snapshot: %q", before.Text())
 	}
 	click := f.call(t, "browser", "browser_click", fmt.Sprintf(`{"element":"the button","target":%q}`, ref[1]))
 	if click.IsError {
-		t.Fatalf("browser_click: %s", click.text())
+		t.Fatalf("browser_click: %s", click.Text())
 	}
 	if r := f.call(t, "browser", "browser_wait_for", `{"text":"lowered 1 times"}`); r.IsError {
-		t.Errorf("browser_wait_for: %s", r.text())
+		t.Errorf("browser_wait_for: %s", r.Text())
 	}
 	after := f.call(t, "browser", "browser_snapshot", `{}`)
-	if !strings.Contains(after.text(), "lowered 1 times") {
-		t.Errorf("the second snapshot shows no click: %q", after.text())
+	if !strings.Contains(after.Text(), "lowered 1 times") {
+		t.Errorf("the second snapshot shows no click: %q", after.Text())
 	}
 	if n := p.clicks.Load(); n != 1 {
 		t.Errorf("the page was clicked %d times, want once", n)
 	}
 	if r := f.call(t, "browser", "browser_close", `{}`); r.IsError {
-		t.Errorf("browser_close: %s", r.text())
+		t.Errorf("browser_close: %s", r.Text())
 	}
 }

@@ -17,7 +17,7 @@ func TestDirect(t *testing.T) {
 	}
 	listed(t, f)
 	everything(t, f)
-	filesystem(t, f, p.path("files"))
+	filesystem(t, f, p.Path("files"))
 	remember(t, f, "Tower-Direct")
 	recall(t, f, "Tower-Direct")
 	browse(t, f)
@@ -28,29 +28,29 @@ func TestDirect(t *testing.T) {
 func TestStdio(t *testing.T) {
 	p := newPlace(t)
 	config := p.config(t)
-	first := hostFace{p.serveStdio(t, config)}
+	first := hostFace{p.ServeStdio(t, config)}
 	listed(t, first)
 	everything(t, first)
-	filesystem(t, first, p.path("files"))
+	filesystem(t, first, p.Path("files"))
 	browse(t, first)
 	remember(t, first, "Tower-Stdio")
-	first.c.close(t)
+	first.c.Close(t)
 
-	second := hostFace{p.serveStdio(t, config)}
+	second := hostFace{p.ServeStdio(t, config)}
 	recall(t, second, "Tower-Stdio")
 }
 
 // TestHTTP runs the scenarios through one host over HTTP, with two clients of it.
 func TestHTTP(t *testing.T) {
 	p := newPlace(t)
-	h := p.serveHTTP(t, p.config(t))
-	first, second := hostFace{h.client(t)}, hostFace{h.client(t)}
+	h := p.ServeHTTP(t, p.config(t))
+	first, second := hostFace{h.Client(t)}, hostFace{h.Client(t)}
 	listed(t, first)
 	everything(t, first)
-	filesystem(t, first, p.path("files"))
+	filesystem(t, first, p.Path("files"))
 	browse(t, first)
 	remember(t, first, "Tower-HTTP")
-	first.c.close(t)
+	first.c.Close(t)
 	recall(t, second, "Tower-HTTP")
 	everything(t, second)
 }
