@@ -22,7 +22,7 @@
 //   - Standard input is written by the goroutine that receives frames. A server
 //     that reads nothing blocks that goroutine and nothing else: closing the
 //     pipe ends a write under way. It outlives Exchange by as long as
-//     Recv takes to fail, which it does as its stream ends with Exchange.
+//     Recv takes to fail, which it does as the stream ends with Exchange.
 //
 // Every one of them ends when the process does. What this package does not do
 // is find descendants that left the process group: that is the guard's work.

@@ -4,6 +4,7 @@ package stdio
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -119,7 +120,7 @@ func TestC108_OverTheWire(t *testing.T) {
 	if exited, ok := event.(provider.Exited); err != nil || !ok || exited.Status != want {
 		t.Errorf("got %+v, %v", event, err)
 	}
-	if event, err := conn.Recv(); err != io.EOF {
+	if event, err := conn.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("then %+v, %v", event, err)
 	}
 	if status, err := remote.Stop(t.Context(), provider.StopRequest{}); err != nil || status != want {
