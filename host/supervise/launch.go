@@ -62,10 +62,7 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	defer img.close()
 	n := l.number(spec.Provider)
-	p := &Process{
-		spec: spec, mark: fmt.Sprintf("%s/%s/%d", l.HostID, spec.Provider, n),
-		redact: l.redact(), done: make(chan struct{}), hurry: make(chan struct{}), condemned: make(chan struct{}),
-	}
+	p := newProcess(spec, fmt.Sprintf("%s/%s/%d", l.HostID, spec.Provider, n), l.redact())
 	output, closeLog := l.output(p, n)
 	s := &start{
 		l: l, p: p, closeLog: closeLog,

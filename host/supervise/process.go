@@ -40,13 +40,22 @@ type Process struct {
 // tree says when it has ended. Texts of its are not redacted. It is for tests of
 // what uses a Process.
 func Attach(spec Spec, mark string, remote provider.Remote, tree containment.Tree) *Process {
-	p := &Process{
-		spec: spec, mark: mark, tree: tree, redact: func(s string) string { return s },
+	return attach(spec, mark, remote, tree, func() {})
+}
+
+func attach(spec Spec, mark string, remote provider.Remote, tree containment.Tree, cleanup func()) *Process {
+	p := newProcess(spec, mark, func(s string) string { return s })
+	p.tree = tree
+	p.remote = &watchedRemote{Remote: remote, p: p}
+	go p.watch(cleanup)
+	return p
+}
+
+func newProcess(spec Spec, mark string, redact func(string) string) *Process {
+	return &Process{
+		spec: spec, mark: mark, redact: redact,
 		done: make(chan struct{}), hurry: make(chan struct{}), condemned: make(chan struct{}),
 	}
-	p.remote = &watchedRemote{Remote: remote, p: p}
-	go p.watch(func() {})
-	return p
 }
 
 // Mark is the instance's mark <host id>/<slug>/<n>; n is never reused.
