@@ -100,11 +100,14 @@ func serve(p provider.Provider) error {
 	})
 	close(served)
 
+	unfinished := t.unfinished()
 	t.end()
 	select {
 	case <-eof:
-		// The host is gone and nobody else will look after what the server left.
-		killGroup()
+		if unfinished {
+			// The host is gone and nobody else will look after what the server left.
+			killGroup()
+		}
 	default:
 	}
 	return nil
@@ -177,11 +180,10 @@ func (t *tracked) enter(to phase) {
 // succeeded it answers by itself; while one runs, another (with a shorter grace)
 // reaches the provider.
 func (t *tracked) Stop(ctx context.Context, req provider.StopRequest) (provider.ExitStatus, error) {
-	t.mu.Lock()
-	phase, status := t.phase, t.status
-	t.mu.Unlock()
-	if phase == idle || phase == stopped {
-		return status, nil
+	if !t.unfinished() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.status, nil
 	}
 	status, err := t.Provider.Stop(ctx, req)
 	if err == nil {
@@ -190,6 +192,13 @@ func (t *tracked) Stop(ctx context.Context, req provider.StopRequest) (provider.
 		t.mu.Unlock()
 	}
 	return status, err
+}
+
+// unfinished says whether a server was started and not stopped.
+func (t *tracked) unfinished() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.phase == starting || t.phase == running
 }
 
 // end stops what the host did not, within endBudget whatever the provider does.
