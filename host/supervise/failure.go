@@ -9,8 +9,11 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
-// maxLastLine bounds the line of standard error in a Failure's text.
-const maxLastLine = 300
+// What a Failure's text holds of others' at most, in bytes.
+const (
+	maxCause    = 2000
+	maxLastLine = 300
+)
 
 // Error is one sentence, such as
 //
@@ -34,7 +37,7 @@ func (f *Failure) Error() string {
 	if cause == "" && f.Exit != nil {
 		cause = Ended("the server", *f.Exit)
 	}
-	if cause != "" {
+	if cause = clean(cause, maxCause); cause != "" {
 		fmt.Fprintf(&b, ": %s", cause)
 	}
 	if f.Exit != nil {
@@ -67,7 +70,10 @@ func LastLine(text string) string {
 // clean makes foreign text fit to stand in a sentence.
 func clean(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || !unicode.IsPrint(r) && !unicode.IsSpace(r) {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		if unicode.IsControl(r) || !unicode.IsPrint(r) {
 			return -1
 		}
 		return r

@@ -56,6 +56,9 @@ type Launcher struct {
 // Errors are *Failure; nothing runs then.
 func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Process, error) {
 	l.tempDir.Do(l.warnTempDir)
+	if err := ensureRunDir(l.RunDir); err != nil {
+		return nil, spec.failure(PhasePlugin, err.Error())
+	}
 	img, err := openImage(spec.Exec)
 	if err != nil {
 		return nil, spec.failure(PhasePlugin, err.Error())

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -212,6 +213,45 @@ func TestEnvironment(t *testing.T) {
 		if !base && name != provider.MarkEnv && name != provider.CookieKey && !strings.HasPrefix(name, "PLUGIN_") {
 			t.Errorf("%s crossed", name)
 		}
+	}
+}
+
+// A message over gRPC's default limit of 4 MiB, both ways, through a real plugin.
+func TestC108_BigMessages(t *testing.T) {
+	l := newLauncher(t)
+	conn := startServer(t, launch(t, l, "good"))
+	message := make([]byte, 5<<20+17)
+	for i := range message {
+		message[i] = 'a' + byte(i*7%26)
+	}
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for off := 0; off < len(message); off += provider.SendChunk {
+			end := min(off+provider.SendChunk, len(message))
+			if err := conn.Send(provider.Frame{Seq: 1, Data: message[off:end], Last: end == len(message)}); err != nil {
+				t.Errorf("send: %v", err)
+				return
+			}
+		}
+	})
+	defer sending.Wait()
+	var back []byte
+	for {
+		e, err := conn.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunk, ok := e.(provider.Chunk)
+		if !ok {
+			t.Fatalf("%T", e)
+		}
+		back = append(back, chunk.Data...)
+		if chunk.Last {
+			break
+		}
+	}
+	if sha256.Sum256(back) != sha256.Sum256(message) {
+		t.Errorf("%d bytes came back of %d", len(back), len(message))
 	}
 }
 

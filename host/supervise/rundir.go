@@ -49,15 +49,24 @@ func openRunDir(base, hostID string) (*RunDir, error) {
 		return nil, fmt.Errorf("%w: %s: a socket's path there would have %d bytes, the limit is %d",
 			ErrRunDir, path, n, maxSocketPath)
 	}
-	for _, dir := range []string{base, path} {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("%w: %w", ErrRunDir, err)
-		}
-		if err := checkPrivate(dir); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrRunDir, err)
-		}
+	if err := ensureRunDir(path); err != nil {
+		return nil, err
 	}
 	return &RunDir{Base: base, Path: path}, nil
+}
+
+// ensureRunDir makes a host's folder and its base where they are missing: what
+// cleans /tmp may have found them idle.
+func ensureRunDir(path string) error {
+	for _, dir := range []string{filepath.Dir(path), path} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%w: %w", ErrRunDir, err)
+		}
+		if err := checkPrivate(dir); err != nil {
+			return fmt.Errorf("%w: %w", ErrRunDir, err)
+		}
+	}
+	return nil
 }
 
 // Close removes the host's folder and the sockets in it. Base stays: another host

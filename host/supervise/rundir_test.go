@@ -114,6 +114,12 @@ func TestRunDir(t *testing.T) {
 	if err != nil || run.Path != filepath.Join(root, "0123456789ab") {
 		t.Fatalf("%v, %v", run, err)
 	}
+	if err := os.RemoveAll(run.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := ensureRunDir(run.Path); err != nil || checkPrivate(run.Path) != nil {
+		t.Errorf("made again: %v", err)
+	}
 	if err := run.Close(); err != nil {
 		t.Error(err)
 	}

@@ -21,7 +21,8 @@ func TestFailureIsOneSentence(t *testing.T) {
 		`provider "My Files" (a.hcl:1): initialize: no answer after 1s: Error: API_KEY is not set`: {
 			Provider: "my-files", Label: "My Files", Where: "a.hcl:1", Phase: PhaseInitialize, Cause: "no answer after 1s", Exit: exit,
 		},
-		`provider "x": tools/list: timed out`: {Provider: "x", Phase: PhaseList, Cause: "timed out"},
+		`provider "x": start: two lines, a bell`: {Provider: "x", Phase: PhaseStart, Cause: "two\nlines,\ta bell\a"},
+		`provider "x": tools/list: timed out`:    {Provider: "x", Phase: PhaseList, Cause: "timed out"},
 		`provider "x": running: the server was killed by signal 9 (killed)`: {
 			Provider: "x", Phase: PhaseRunning, Exit: &provider.ExitStatus{Code: -1, Signal: 9},
 		},
