@@ -45,6 +45,7 @@ func FuzzLoad(f *testing.F) {
 	for _, c := range attributeCases {
 		f.Add(fileWith(c.path, c.good))
 	}
+	f.Add("provider \"p\" {\n plugin = \"stdio\"\n config {\n size = 1e31e3p0\n }\n}")
 	f.Add("provider \"p\" {\n plugin = \"stdio\"\n config {\n command = 1 / 0\n any = 1 % 0\n size = 1e300 * 1e300\n }\n}")
 	f.Fuzz(func(t *testing.T, text string) {
 		start := cpuTime(t)
