@@ -29,7 +29,7 @@ func cpuTime(t *testing.T) time.Duration {
 
 // FuzzLoad gives arbitrary text to all that reads it. Nothing panics, nothing
 // takes long, every error has a place and a remedy, and what is decoded is JSON.
-// (Run it with -fuzzminimizetime 1x: minimising long files eats the time.)
+// Run it with -fuzzminimizetime 1x: minimising long files eats the time.
 func FuzzLoad(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.hcl")
 	if err != nil || len(files) == 0 {
