@@ -183,4 +183,3 @@ func sortDiagnostics(diags hcl.Diagnostics) {
 		)
 	})
 }
-
