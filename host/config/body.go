@@ -16,8 +16,10 @@ import (
 )
 
 // minSensitive is the length from which a string of a sensitive attribute counts
-// as a secret. It is below minSecret, for here the plugin has said so.
-const minSensitive = 4
+// as a secret. It is below minSecret, for here the plugin has said so, and above
+// "true", "debug" and the number of a port, which stand among a server's
+// environment too.
+const minSensitive = 6
 
 // DecodeBody decodes the config block of p against its plugin's schema. missing
 // holds what fails this provider and no other: an env() or file() that is not

@@ -127,7 +127,7 @@ func TestDecodeBody_Secrets(t *testing.T) {
     command = "/usr/bin/node --token=abc/def"
     args    = [env("DRAWBRIDGE_TEST_LONG"), "x-${env("DRAWBRIDGE_TEST_SHORT")}", "plain-value"]
     token   = "hunter2"
-    keys    = ["first", "abc"]
+    keys    = ["first-key", "false"]
     proxy {
       host     = "h"
       password = "pass-word"
@@ -135,7 +135,7 @@ func TestDecodeBody_Secrets(t *testing.T) {
 	if diags.HasErrors() || missing != nil {
 		t.Fatal(diags, missing)
 	}
-	if diff := cmp.Diff([]string{"first", "hunter2", "long-enough", "pass-word"}, d.Secrets); diff != "" {
+	if diff := cmp.Diff([]string{"first-key", "hunter2", "long-enough", "pass-word"}, d.Secrets); diff != "" {
 		t.Error(diff)
 	}
 	if d.Command != "node" {

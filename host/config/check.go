@@ -158,7 +158,7 @@ const signalTime = time.Second
 
 func (c *Config) checkGraceOf(d *decoder, p *Provider, src *hclsyntax.Block) {
 	if p.Limits.StopGrace+signalTime > c.Host.StopBudget {
-		d.notices = append(d.notices, caution(rangeIn(src, "limits", "stop_grace"), "stop_grace over stop_budget",
+		d.diags = append(d.diags, caution(rangeIn(src, "limits", "stop_grace"), "stop_grace over stop_budget",
 			fmt.Sprintf("When the host stops, everything has stop_budget = %s together, so this server gets less than its %s.",
 				formatDuration(c.Host.StopBudget), formatDuration(p.Limits.StopGrace))))
 	}
@@ -168,8 +168,13 @@ func (c *Config) checkGraceOf(d *decoder, p *Provider, src *hclsyntax.Block) {
 // without a place come first.
 func sortDiagnostics(diags hcl.Diagnostics) {
 	slices.SortStableFunc(diags, func(a, b *hcl.Diagnostic) int {
-		if a.Subject == nil || b.Subject == nil {
-			return boolOrder(a.Subject != nil) - boolOrder(b.Subject != nil)
+		switch {
+		case a.Subject == nil && b.Subject == nil:
+			return 0
+		case a.Subject == nil:
+			return -1
+		case b.Subject == nil:
+			return 1
 		}
 		return cmp.Or(
 			cmp.Compare(a.Subject.Filename, b.Subject.Filename),
@@ -177,11 +182,4 @@ func sortDiagnostics(diags hcl.Diagnostics) {
 			cmp.Compare(a.Summary, b.Summary),
 		)
 	})
-}
-
-func boolOrder(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

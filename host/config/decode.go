@@ -12,6 +12,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
+var errNull = errors.New("must not be null; leave it out to have the default")
+
 // decoder walks what stands in the files along the table, and collects all that
 // is wrong.
 type decoder struct {
@@ -130,10 +132,8 @@ func (d *decoder) attribute(src *hclsyntax.Attribute, path string, a attribute) 
 	if found.HasErrors() || !v.IsWhollyKnown() {
 		return // said already: here, or by checkLanguage
 	}
-	err := error(nil)
-	if v.IsNull() {
-		err = errors.New("must not be null; leave it out to have the default")
-	} else {
+	err := errNull
+	if !v.IsNull() {
 		err = a.set(v, d.at)
 	}
 	for _, one := range split(err) {

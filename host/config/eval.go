@@ -138,7 +138,7 @@ func readText(path string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", errors.New("is not a regular file")
 	}
-	f, err := os.Open(path) //nolint:gosec // the owner of the machine names it
+	f, err := os.Open(path)
 	if err != nil {
 		return "", whyNot(err)
 	}

@@ -29,7 +29,7 @@ func cpuTime(t *testing.T) time.Duration {
 
 // FuzzLoad gives arbitrary text to all that reads it. Nothing panics, nothing
 // takes long, every error has a place and a remedy, and what is decoded is JSON.
-// (Run it with -fuzzminimizetime 1x: minimising long files eats the time.)
+// Run it with -fuzzminimizetime 1x: minimising long files eats the time.
 func FuzzLoad(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.hcl")
 	if err != nil || len(files) == 0 {
@@ -45,6 +45,7 @@ func FuzzLoad(f *testing.F) {
 	for _, c := range attributeCases {
 		f.Add(fileWith(c.path, c.good))
 	}
+	f.Add("provider \"p\" {\n plugin = \"stdio\"\n config {\n size = 1e31e3p0\n }\n}")
 	f.Add("provider \"p\" {\n plugin = \"stdio\"\n config {\n command = 1 / 0\n any = 1 % 0\n size = 1e300 * 1e300\n }\n}")
 	f.Fuzz(func(t *testing.T, text string) {
 		start := cpuTime(t)

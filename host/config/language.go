@@ -170,7 +170,7 @@ func checkBounded(node hclsyntax.Node) hcl.Diagnostics {
 	case *hclsyntax.ForExpr:
 		return hcl.Diagnostics{problem(node.OpenRange, "No loops here", "A configuration has no `for`: write the elements out.")}
 	case *hclsyntax.LiteralValueExpr:
-		if node.Val.Type() != cty.Number || node.Val.IsNull() {
+		if !isLiteral(node.Val, cty.Number) {
 			return nil
 		}
 		if e := node.Val.AsBigFloat().MantExp(nil); e > maxExponent || e < -maxExponent {
@@ -202,10 +202,16 @@ func checkKeys(node hclsyntax.Node) hcl.Diagnostics {
 	return diags
 }
 
+// isLiteral says whether there is a value of a type: a literal may be null, and
+// one that the parser complained of is unknown.
+func isLiteral(v cty.Value, ty cty.Type) bool {
+	return v.Type() == ty && v.IsKnown() && !v.IsNull()
+}
+
 // literalKey is the key of an item of an object that is written out in the file.
 func literalKey(expr hclsyntax.Expression) (string, bool) {
 	v, diags := expr.Value(nil)
-	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
+	if diags.HasErrors() || !isLiteral(v, cty.String) {
 		return "", false
 	}
 	return restore(v.AsString()), true

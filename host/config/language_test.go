@@ -37,6 +37,7 @@ func TestLanguageBounds(t *testing.T) {
 		"attributes":   "a = b" + repeat(".c"),
 		"splats":       "a = b" + repeat("[*]"),
 		"loops":        "a = " + strings.Repeat("[for x in [1,2,3,4,5,6,7,8,9] : ", 30) + "x" + strings.Repeat("]", 30),
+		"no number":    `a = 1e31e3p0`,
 		"big number":   `a = "${1e999999999}"`,
 		"small number": `a = "${1e-999999999}"`,
 	} {

@@ -74,7 +74,7 @@ func read(path string) (map[string][]byte, hcl.Diagnostics) {
 
 // readConfig reads one file of the configuration, which may be a pipe.
 func readConfig(name string) (string, error) {
-	f, err := os.Open(name) //nolint:gosec // the owner of the machine names it
+	f, err := os.Open(name)
 	if err != nil {
 		return "", whyNot(err)
 	}

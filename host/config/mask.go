@@ -20,7 +20,7 @@ type span struct{ start, end int }
 
 func newView(src []byte, name string) *view {
 	file, diags := parse(src, name)
-	disguiseLiterals(file.Body, src)
+	_ = disguiseLiterals(file.Body, src) // load has warned; here it makes keys show as they are spelled
 	v := &view{src: src, body: file.Body}
 	if file.partial {
 		v.maskBroken()

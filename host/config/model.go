@@ -119,7 +119,7 @@ type Decoded struct {
 	Config provider.Config
 	// Secrets are the values to keep out of every sink: those of env() of 8
 	// characters or more, and every string and number in a sensitive attribute of
-	// 4 or more, each as it is, without repetition.
+	// 6 or more, each as it is, without repetition.
 	Secrets []string
 	// Command is the base name of the attribute `command`, if there is one: the
 	// one thing of a config that may be shown.

@@ -146,9 +146,8 @@ func (v *view) line(at hcl.Range) (text, marks string) {
 	}
 	var cells []cell
 	hiding := false
-	for i, width := start, 0; i < end && len(cells) < maxLine; i += width {
-		var r rune
-		r, width = utf8.DecodeRune(v.src[i:end])
+	for i := start; i < end && len(cells) < maxLine; {
+		r, width := utf8.DecodeRune(v.src[i:end])
 		marked := i == at.Start.Byte || i > at.Start.Byte && i < at.End.Byte
 		hidden := v.hides(i) && (hiding || !unicode.IsSpace(r))
 		last := len(cells) - 1
@@ -163,6 +162,7 @@ func (v *view) line(at hcl.Range) (text, marks string) {
 			cells = append(cells, cell{[]rune{safe(r)}, marked})
 		}
 		hiding = hidden
+		i += width
 	}
 	if !slices.ContainsFunc(cells, func(c cell) bool { return c.marked }) && len(cells) < maxLine {
 		cells = append(cells, cell{[]rune{' '}, true}) // the range begins at the end of the line

@@ -71,7 +71,7 @@ func isASCII(s string) bool {
 func disguiseLiterals(body *hclsyntax.Body, src []byte) hcl.Diagnostics {
 	return hclsyntax.VisitAll(body, func(node hclsyntax.Node) hcl.Diagnostics {
 		literal, ok := node.(*hclsyntax.LiteralValueExpr)
-		if !ok || literal.Val.IsNull() || literal.Val.Type() != cty.String || !literal.SrcRange.CanSliceBytes(src) {
+		if !ok || !isLiteral(literal.Val, cty.String) || !literal.SrcRange.CanSliceBytes(src) {
 			return nil
 		}
 		written := literal.SrcRange.SliceBytes(src)
@@ -109,7 +109,7 @@ func warnDecomposed(body *hclsyntax.Body, secret func(attribute string) bool) hc
 		}
 		diags = append(diags, hclsyntax.VisitAll(attr.Expr, func(node hclsyntax.Node) hcl.Diagnostics {
 			literal, ok := node.(*hclsyntax.LiteralValueExpr)
-			if !ok || literal.Val.IsNull() || literal.Val.Type() != cty.String {
+			if !ok || !isLiteral(literal.Val, cty.String) {
 				return nil
 			}
 			s := restore(literal.Val.AsString())
