@@ -21,4 +21,4 @@ func startOnHeldThread(cmd *exec.Cmd) (release func(), err error) {
 // the kill of its group lies a moment in which an empty group's id is free.
 func awaitExit(int) (held bool) { return false }
 
-func groupRuns(pgid int) bool { return syscall.Kill(-pgid, 0) != syscall.ESRCH } //nolint:errorlint // a bare errno
+func groupRuns(pgid int) bool { return syscall.Kill(-pgid, 0) != syscall.ESRCH }

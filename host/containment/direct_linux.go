@@ -78,7 +78,7 @@ func releaseThread() {
 func awaitExit(pid int) (held bool) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if err != unix.EINTR { //nolint:errorlint // a bare errno
+		if err != unix.EINTR {
 			return err == nil
 		}
 	}
@@ -87,7 +87,7 @@ func awaitExit(pid int) (held bool) {
 // groupRuns says whether the group has a process that is no zombie. Whose init
 // does not reap, a zombie stays for ever.
 func groupRuns(pgid int) bool {
-	if err := syscall.Kill(-pgid, 0); err == syscall.ESRCH { //nolint:errorlint // a bare errno
+	if err := syscall.Kill(-pgid, 0); err == syscall.ESRCH {
 		return false
 	}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -95,7 +95,7 @@ func groupRuns(pgid int) bool {
 		return true
 	}
 	for _, path := range stats {
-		text, err := os.ReadFile(path) //nolint:gosec // of /proc
+		text, err := os.ReadFile(path)
 		if err != nil {
 			continue
 		}

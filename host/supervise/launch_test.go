@@ -31,7 +31,7 @@ func TestLaunchAndStop(t *testing.T) {
 	if err := conn.Send(provider.Frame{Seq: 1, Data: []byte(`{"a":1}`), Last: true}); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := conn.Recv(); err != nil || string(e.(provider.Chunk).Data) != `{"a":1}` { //nolint:forcetypeassert // a test
+	if e, err := conn.Recv(); err != nil || string(e.(provider.Chunk).Data) != `{"a":1}` {
 		t.Errorf("echo: %v, %v", e, err)
 	}
 	if _, ended := p.Exit(); ended {

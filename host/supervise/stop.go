@@ -35,7 +35,7 @@ var errHurry = errors.New("no more time")
 // it goes to the last step at once. Stop may be called any number of times; there
 // is one ladder, with the first grace.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) provider.ExitStatus {
-	p.stop(grace)
+	p.stop(grace) //nolint:contextcheck // the ladder is of all who ask, and hurry ends its waits
 	select {
 	case <-p.done:
 	case <-ctx.Done():

@@ -104,7 +104,7 @@ func NewUnit[S any](
 	if u.onState == nil {
 		u.onState = func(Snapshot) {}
 	}
-	u.force, u.hurry = context.WithCancel(context.Background())
+	u.force, u.hurry = context.WithCancel(context.Background()) //nolint:gosec // run calls it at its end
 	o := &owner[S]{
 		u: u, timer: time.NewTimer(time.Hour), cancelStart: func() {},
 		m: machine{policy: spec.Restart, delay: delays(spec.Restart), state: Cold, since: time.Now()},
@@ -361,7 +361,7 @@ func (u *Unit[S]) start(ctx context.Context) {
 	s, err := u.openOn(ctx, p)
 	if err != nil {
 		u.reports <- report[S]{ev: evBroken, failure: u.startFailure(ctx, p, PhaseStart, err)}
-		p.Stop(u.force, u.spec.StopGrace)
+		p.Stop(u.force, u.spec.StopGrace) //nolint:contextcheck // the stop outlives the start
 		u.reports <- report[S]{ev: evGone}
 		return
 	}

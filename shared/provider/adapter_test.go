@@ -158,24 +158,24 @@ func TestOrderOfCalls(t *testing.T) {
 		return err
 	}
 	r := remote(t, &fake{exchange: noEvents})
-	if err := open(r); err == nil || err == io.EOF || !strings.Contains(err.Error(), "no server was started") {
+	if err := open(r); err == nil || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "no server was started") {
 		t.Errorf("exchange before start: %v", err)
 	}
 	r = remote(t, &fake{exchange: noEvents, start: Diagnostics{{Severity: Error, Summary: "no"}}})
 	if _, err := r.Start(t.Context(), StartRequest{MaxMessage: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := open(r); err == nil || err == io.EOF {
+	if err := open(r); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("exchange after a start with errors: %v", err)
 	}
 	r = started(t, &fake{exchange: noEvents})
 	if _, err := r.Start(t.Context(), StartRequest{MaxMessage: 1}); err == nil {
 		t.Error("started twice")
 	}
-	if err := open(r); err != io.EOF {
+	if err := open(r); !errors.Is(err, io.EOF) {
 		t.Errorf("first exchange: %v", err)
 	}
-	if err := open(r); err == nil || err == io.EOF || !strings.Contains(err.Error(), "second time") {
+	if err := open(r); err == nil || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "second time") {
 		t.Errorf("second exchange: %v", err)
 	}
 }
@@ -184,7 +184,7 @@ func TestOrderOfCalls(t *testing.T) {
 func echo(ctx context.Context, c Conn) error {
 	for {
 		f, err := c.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return c.Send(Exited{Status: ExitStatus{Code: 7}})
 		}
 		if err != nil {
@@ -374,7 +374,7 @@ func TestExitedIsTheLastWord(t *testing.T) {
 		t.Errorf("%v, %v", e, err)
 	}
 	cancel()
-	if _, err := c.Recv(); err != io.EOF {
+	if _, err := c.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("after exited: %v", err)
 	}
 }
@@ -404,7 +404,7 @@ func TestSendFromSeveral(t *testing.T) {
 	n := 0
 	for {
 		e, err := c.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

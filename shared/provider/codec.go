@@ -62,7 +62,7 @@ func (c frameCodec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 func appendBytesHead(b []byte, n protowire.Number, size int) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.BytesType), uint64(size)) //nolint:gosec // a length
+	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.BytesType), uint64(size))
 }
 
 // tail is the encoding of a bool field that is the last of its message; false is
@@ -162,7 +162,7 @@ func (r *head) size(n protowire.Number) (int, bool) {
 		return 0, false
 	}
 	v, ok := r.number()
-	if !ok || v > uint64(r.left()) { //nolint:gosec // left is no negative number
+	if !ok || v > uint64(r.left()) {
 		return 0, false
 	}
 	return int(v), true

@@ -114,7 +114,7 @@ func stopToProto(r StopRequest) *providerpb.StopRequest {
 }
 
 // maxGraceMs keeps the conversion to a Duration from overflowing.
-const maxGraceMs = int64(math.MaxInt64 / int64(time.Millisecond))
+const maxGraceMs = math.MaxInt64 / int64(time.Millisecond)
 
 func stopFromProto(r *providerpb.StopRequest) (StopRequest, error) {
 	if ms := r.GetGraceMs(); ms < 0 || ms > maxGraceMs {
@@ -135,7 +135,7 @@ func exitToProto(s ExitStatus) *providerpb.ExitStatus {
 
 // clampInt32 is for exit codes, which on Windows are unsigned.
 func clampInt32(n int) int32 {
-	return int32(max(math.MinInt32, min(math.MaxInt32, n))) //nolint:gosec // clamped
+	return int32(max(math.MinInt32, min(math.MaxInt32, n)))
 }
 
 func exitFromProto(s *providerpb.ExitStatus) ExitStatus {

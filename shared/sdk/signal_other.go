@@ -12,7 +12,8 @@ func catchSignals() <-chan struct{} {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, os.Interrupt)
 	go func() {
-		for range ch { //nolint:revive // swallowed
+		for range ch {
+			continue
 		}
 	}()
 	return make(chan struct{})
