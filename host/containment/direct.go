@@ -68,12 +68,12 @@ func (t *tree) Release()              { _ = t.life.Close() }
 func (t *tree) Done() <-chan struct{} { return t.done }
 
 func (t *tree) Kill() {
-	t.Release()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.reaped {
 		killGroup(t.cmd.Process)
 	}
+	t.Release()
 }
 
 func (t *tree) Exit() Exit {

@@ -63,7 +63,7 @@ func child(role string) {
 	case "stuck":
 		sleep()
 		tell("ready")
-		select {}
+		forever()
 	case "host":
 		// A host: it starts a plugin that sleeps and passes its output on.
 		c := command("sleeper")
@@ -74,12 +74,19 @@ func child(role string) {
 		}
 		tell(tr.PID())
 		tell("ready")
-		select {}
+		forever()
 	case "sleeper":
 		// Deaf to its lifeline: only the signal of its host's death ends it.
-		select {}
+		forever()
 	case "wait":
 		_, _ = io.ReadAll(in)
+	}
+}
+
+// forever waits without being a deadlock to the runtime.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -319,6 +321,51 @@ func TestHeirDoesNotHideTheExit(t *testing.T) {
 	if f := p.Failure(PhaseRunning); !strings.Contains(f.Error(), "the plugin was killed by signal 9 (killed)") {
 		t.Errorf("failure %v", f)
 	}
+}
+
+// A host that is killed leaves at most what detached itself.
+func TestHostKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	run, err := OpenRunDir(provider.NewToken())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = run.Close() }()
+	cmd := exec.Command("/proc/self/exe", "host", run.Path)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var plugin, server int
+	_, err = fmt.Fscan(out, &plugin, &server)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []int{plugin, server} {
+		for end := time.Now().Add(limit); running(pid); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("process %d lives on", pid)
+			}
+		}
+	}
+}
+
+// running says whether pid is a process that is no zombie.
+func running(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(text), ") ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
 func TestWedgedPluginIsStopped(t *testing.T) {

@@ -43,6 +43,10 @@ func TestMain(m *testing.M) {
 		runPlugin(role)
 		os.Exit(0)
 	}
+	if len(os.Args) > 2 && os.Args[1] == "host" {
+		runHost(os.Args[2])
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -60,15 +64,15 @@ func runPlugin(role string) {
 		os.Exit(0)
 	case "closes":
 		_ = os.Stdout.Close()
-		select {}
+		forever()
 	case "sleeps":
-		select {}
+		forever()
 	case "elsewhere":
 		fmt.Printf("1|1|unix|%s|grpc\n", filepath.Join(os.TempDir(), "other.sock"))
-		select {}
+		forever()
 	case "netrpc":
 		fmt.Println("1|1|unix|/x|netrpc")
-		select {}
+		forever()
 	case "newer":
 		serveBare(map[int]plugin.PluginSet{2: {provider.PluginName: &provider.GRPCPlugin{Impl: &testProvider{}}}}, nil)
 		return
@@ -90,12 +94,34 @@ func runPlugin(role string) {
 	sdk.Serve(&testProvider{role: role})
 }
 
+// forever waits without being a deadlock to the runtime.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
 // serveBare serves without the sdk, and so without its token.
 func serveBare(set map[int]plugin.PluginSet, opts []grpc.ServerOption) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: provider.Handshake(), VersionedPlugins: set,
 		GRPCServer: func(more []grpc.ServerOption) *grpc.Server { return grpc.NewServer(append(opts, more...)...) },
 	})
+}
+
+// runHost is a host with one plugin and its server, whose pids it prints.
+func runHost(runDir string) {
+	l := &Launcher{HostID: "h1", RunDir: runDir, Env: os.Environ()}
+	p, err := l.Launch(context.Background(), testSpec("good"))
+	if err != nil {
+		panic(err)
+	}
+	ds, err := p.Remote().Start(context.Background(), provider.StartRequest{Mark: p.Mark(), MaxMessage: 1})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(p.PID(), ds[0].Summary)
+	forever()
 }
 
 // heirFile tells the pid of the process that outlives its plugin.
@@ -144,7 +170,10 @@ func (p *testProvider) Start(context.Context, provider.StartRequest) (provider.D
 		return nil, errors.New(strings.Join(os.Environ(), "\n"))
 	}
 	p.cmd, p.done = exec.Command("sleep", "1000"), make(chan struct{})
-	return nil, p.cmd.Start()
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	return provider.Diagnostics{{Severity: provider.Warning, Summary: strconv.Itoa(p.cmd.Process.Pid)}}, nil
 }
 
 func (p *testProvider) Exchange(ctx context.Context, c provider.Conn) error {
