@@ -184,7 +184,7 @@ func TestFailedStartAnswersAtOnce(t *testing.T) {
 		defer u.Stop(t.Context())
 		began := time.Now()
 		_, err := u.Get(t.Context())
-		if d := time.Since(began); err != mine || d != time.Second { //nolint:errorlint // this very one
+		if d := time.Since(began); err != mine || d != time.Second {
 			t.Fatalf("%v after %v", err, d)
 		}
 		// Its process is still ending; the next start waits for that, and who comes

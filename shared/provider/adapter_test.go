@@ -352,7 +352,7 @@ func TestBrokenEventEndsTheStream(t *testing.T) {
 			if !errors.Is(err, ErrContract) || e != nil {
 				t.Errorf("%v, %v", e, err)
 			}
-			if _, again := c.Recv(); again != err { //nolint:errorlint // the same error again
+			if _, again := c.Recv(); again != err {
 				t.Errorf("asked again: %v", again)
 			}
 		})
