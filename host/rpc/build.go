@@ -60,6 +60,9 @@ func NewResult(id ID, result json.RawMessage) Payload {
 	return Bytes(append(append(b, result...), '}'))
 }
 
+// Quote returns s as a JSON string; what is not UTF-8 in it becomes U+FFFD.
+func Quote(s string) json.RawMessage { return appendQuoted(nil, s) }
+
 // NewFailure makes a response with an error; an empty id becomes null. The id is
 // the one given, not the error's.
 func NewFailure(id ID, err *Error) Payload {
