@@ -1,0 +1,160 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/rpc"
+	"github.com/drawbridge-mcp/drawbridge/host/session"
+)
+
+// Sessions starts and finds instances. The method set is that of
+// *session.Manager, with the instance as an interface; see Of.
+type Sessions interface {
+	// Get returns the ready instance of a provider, starting it if cold.
+	Get(ctx context.Context, slug string) (Instance, error)
+	// State says where a provider stands.
+	State(slug string) (session.State, bool)
+	// SetLogLevel tells servers the most verbose level that any client wants.
+	SetLogLevel(level string)
+	// Logging says whether a server that is known declares logging, and whether
+	// any provider's capabilities are still unknown.
+	Logging() (declared, unknown bool)
+}
+
+// Instance is one running server, as a call needs it.
+type Instance interface {
+	Mark() string
+	Do(ctx context.Context, c session.Call) (*rpc.Message, error)
+}
+
+// Catalog holds the definitions that servers have listed.
+type Catalog interface {
+	Snapshot() *catalog.Snapshot
+}
+
+// Provider is what the broker knows of a declared provider.
+type Provider struct {
+	Slug, Label string
+	// MaxMessage bounds a request to the server, in bytes.
+	MaxMessage int64
+	// CallTimeoutMax bounds a call from its arrival to its answer, waiting included.
+	CallTimeoutMax time.Duration
+}
+
+// Options is what a broker is made of.
+type Options struct {
+	Sessions  Sessions
+	Catalog   Catalog
+	Providers []Provider
+	// Bare says that exposed names carry no slug.
+	Bare bool
+	// ListWait is how long a list waits for providers that have no catalog yet.
+	ListWait time.Duration
+}
+
+// Broker brokers discovery and calls. It is safe for concurrent use.
+type Broker struct {
+	opts      Options
+	providers map[string]Provider
+	levels    levels
+}
+
+// New returns a broker.
+func New(opts Options) *Broker {
+	b := &Broker{opts: opts, providers: make(map[string]Provider, len(opts.Providers))}
+	for _, p := range opts.Providers {
+		b.providers[p.Slug] = p
+	}
+	return b
+}
+
+// Caller is who asks.
+type Caller struct {
+	Principal, Project, Session string
+	// Modern says that the caller speaks a stateless revision (2026-07-28 on).
+	Modern bool
+}
+
+// Tools returns the tools that a caller may see. Providers without a catalog are
+// started and waited for, list_wait at most; what comes later is notified. A
+// provider that has failed is not waited for.
+func (b *Broker) Tools(ctx context.Context, _ Caller) []*catalog.Tool {
+	b.warm(ctx, b.unlisted(), b.opts.ListWait)
+	return b.opts.Catalog.Snapshot().Tools()
+}
+
+// unlisted are the providers that have no catalog and have not failed.
+func (b *Broker) unlisted() []string {
+	known := b.opts.Catalog.Snapshot()
+	var out []string
+	for slug := range b.providers {
+		if known.Known(slug) {
+			continue
+		}
+		if s, ok := b.opts.Sessions.State(slug); ok && s.Failure != nil {
+			continue
+		}
+		out = append(out, slug)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// warm starts providers and returns when each is ready or has failed, or when
+// wait is over. Their starts live on.
+func (b *Broker) warm(ctx context.Context, slugs []string, wait time.Duration) {
+	if len(slugs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, slug := range slugs {
+		all.Go(func() {
+			// Why a provider is not there is the business of calls and of status.
+			_, _ = b.opts.Sessions.Get(ctx, slug)
+		})
+	}
+	all.Wait()
+}
+
+// resolve finds the tool of an exposed name. A name that no catalog knows starts
+// the provider whose slug it carries, if that one has no catalog yet; bare
+// names carry none, so they start all that have none. The error is why that
+// provider did not start.
+func (b *Broker) resolve(ctx context.Context, exposed string) (*catalog.Tool, string, error) {
+	if t, ok := b.opts.Catalog.Snapshot().Find(exposed); ok {
+		return t, t.Provider, nil
+	}
+	if b.opts.Bare {
+		b.warm(ctx, b.unlisted(), b.opts.ListWait)
+		t, _ := b.opts.Catalog.Snapshot().Find(exposed)
+		return t, "", nil
+	}
+	slug, _, ok := strings.Cut(exposed, "_")
+	if _, declared := b.providers[slug]; !ok || !declared || b.opts.Catalog.Snapshot().Known(slug) {
+		return nil, "", nil
+	}
+	if _, err := b.opts.Sessions.Get(ctx, slug); err != nil {
+		return nil, slug, err
+	}
+	t, _ := b.opts.Catalog.Snapshot().Find(exposed)
+	return t, slug, nil
+}
+
+// Capabilities is what the face may advertise to a caller beyond tools.
+type Capabilities struct {
+	// Logging: a server declares it, or one that was never started may.
+	Logging bool
+}
+
+// Capabilities says what the providers have for a caller.
+func (b *Broker) Capabilities(Caller) Capabilities {
+	declared, unknown := b.opts.Sessions.Logging()
+	return Capabilities{Logging: declared || unknown}
+}

@@ -1,0 +1,339 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/rpc"
+	"github.com/drawbridge-mcp/drawbridge/host/session"
+	"github.com/drawbridge-mcp/drawbridge/host/supervise"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeSessions is a manager whose providers become ready, or fail, as a test says.
+type fakeSessions struct {
+	mu      sync.Mutex
+	store   *catalog.Store
+	tools   map[string][]string // what a provider lists once started
+	failing map[string]*supervise.Failure
+	mute    map[string]bool // never becomes ready
+	started []string
+	level   string
+	do      func(ctx context.Context, c session.Call) (*rpc.Message, error)
+	got     []string // the messages that were dispatched
+}
+
+func (f *fakeSessions) Get(ctx context.Context, slug string) (Instance, error) {
+	f.mu.Lock()
+	f.started = append(f.started, slug)
+	failure, mute := f.failing[slug], f.mute[slug]
+	f.mu.Unlock()
+	if failure != nil {
+		return nil, failure
+	}
+	if mute {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	var defs []json.RawMessage
+	for _, name := range f.tools[slug] {
+		defs = append(defs, json.RawMessage(`{"name":"`+name+`","annotations":{"readOnlyHint":`+readOnly(name)+`}}`))
+	}
+	if err := f.store.Put(slug, slug+"/1", defs); err != nil {
+		return nil, err
+	}
+	return &fakeInstance{f, slug}, nil
+}
+
+func readOnly(name string) string {
+	if strings.HasPrefix(name, "get") {
+		return "true"
+	}
+	return "false"
+}
+
+func (f *fakeSessions) State(slug string) (session.State, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return session.State{Failure: f.failing[slug]}, true
+}
+
+func (f *fakeSessions) SetLogLevel(level string) { f.level = level }
+func (f *fakeSessions) Logging() (bool, bool)    { return false, true }
+
+type fakeInstance struct {
+	f    *fakeSessions
+	slug string
+}
+
+func (i *fakeInstance) Mark() string { return "host/" + i.slug + "/1" }
+
+func (i *fakeInstance) Do(ctx context.Context, c session.Call) (*rpc.Message, error) {
+	edit := c.Request.Edit()
+	c.Edit(edit)
+	var sent strings.Builder
+	if _, err := edit.Payload().WriteTo(&sent); err != nil {
+		return nil, err
+	}
+	i.f.mu.Lock()
+	i.f.got = append(i.f.got, sent.String())
+	i.f.mu.Unlock()
+	return i.f.do(ctx, c)
+}
+
+func newFake(t *testing.T, tools map[string][]string) (*fakeSessions, *Broker) {
+	t.Helper()
+	f := &fakeSessions{tools: tools, failing: map[string]*supervise.Failure{}, mute: map[string]bool{}}
+	var declared []catalog.Provider
+	var providers []Provider
+	for slug := range tools {
+		declared = append(declared, catalog.Provider{Slug: slug, Tools: []string{"*"}})
+		providers = append(providers, Provider{Slug: slug, Label: slug, MaxMessage: 1 << 20, CallTimeoutMax: time.Minute})
+	}
+	f.store = catalog.New(catalog.Options{Names: "prefixed", NameMax: 64}, declared)
+	f.do = func(context.Context, session.Call) (*rpc.Message, error) {
+		return message(t, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`), nil
+	}
+	return f, New(Options{Sessions: f, Catalog: f.store, Providers: providers, ListWait: 50 * time.Millisecond})
+}
+
+func message(t *testing.T, text string) *rpc.Message {
+	t.Helper()
+	origin := rpc.FromClient
+	if !strings.Contains(text, `"method"`) {
+		origin = rpc.FromServer
+	}
+	m, err := rpc.Parse(origin, []byte(text))
+	if err != nil {
+		t.Fatalf("parse %s: %v", text, err)
+	}
+	return m
+}
+
+func toolCall(t *testing.T, params string) Call {
+	t.Helper()
+	return Call{Request: message(t, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":`+params+`}`),
+		Notify: func(*rpc.Message) error { return nil }}
+}
+
+func TestCallSendsTheServersOwnNameAndKeepsTheRest(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	reply := b.Call(t.Context(), toolCall(t, `{ "name":"shop_pay", "arguments":{"id":9007199254740993},"_meta":{"drawbridge/call_id":"x","keep":1}}`))
+	if reply.Outcome != OK || reply.Err != nil {
+		t.Fatalf("reply = %+v", reply)
+	}
+	want := []string{`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{ "name":"pay", "arguments":{"id":9007199254740993},"_meta":{"keep":1}}}`}
+	if diff := cmp.Diff(want, f.got); diff != "" {
+		t.Errorf("dispatched (-want +got):\n%s", diff)
+	}
+}
+
+func TestCallOutcomes(t *testing.T) {
+	boom := &supervise.Failure{Provider: "shop", Label: "shop", Where: "p.hcl:3", Phase: supervise.PhaseStart, Cause: "no such command"}
+	tests := map[string]struct {
+		params  string
+		arrange func(*fakeSessions)
+		outcome Outcome
+		code    int
+		says    []string
+		sent    int
+		retry   Retry
+	}{
+		"tool error": {
+			params: `{"name":"shop_pay"}`, outcome: ToolError, sent: 1,
+			arrange: func(f *fakeSessions) { f.answers(t, `{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[]}}`) },
+		},
+		"rpc error": {
+			params: `{"name":"shop_pay"}`, outcome: RPCError, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.answers(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no","data":{"f":"q"}}}`)
+			},
+		},
+		"unknown tool": {
+			params: `{"name":"shop_steal"}`, outcome: Denied, code: CodeDenied, retry: RetryNever,
+			says: []string{`"shop_steal"`, "Nothing was run"},
+		},
+		"unknown provider": {
+			params: `{"name":"bank_pay"}`, outcome: Denied, code: CodeDenied, retry: RetryNever, says: []string{`"bank_pay"`},
+		},
+		"no name": {params: `{}`, outcome: Denied, code: rpc.CodeInvalidParams, says: []string{"params.name"}},
+		"provider failed": {
+			params: `{"name":"shop_pay"}`, outcome: Unavailable, code: CodeUnavailable, retry: RetrySafe,
+			arrange: func(f *fakeSessions) { f.failing["shop"] = boom },
+			says:    []string{`"shop"`, "no such command", "p.hcl:3", "safe to call again"},
+		},
+		"crash under the call": {
+			params: `{"name":"shop_pay"}`, outcome: Unknown, code: CodeUnknown, retry: RetryAfterLook, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.loses(&session.Lost{Dispatched: true, Reason: session.Crashed, Cause: "the server was killed by signal 9"})
+			},
+			says: []string{`"pay"`, `"shop"`, "signal 9", "may have had its effect"},
+		},
+		"crash under a read-only call": {
+			params: `{"name":"shop_get"}`, outcome: Unknown, code: CodeUnknown, retry: RetryAfterLook, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.loses(&session.Lost{Dispatched: true, Reason: session.Crashed, Cause: "gone"})
+			},
+			says: []string{"read-only"},
+		},
+		"not delivered": {
+			params: `{"name":"shop_pay"}`, outcome: Unavailable, code: CodeUnavailable, retry: RetrySafe, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.loses(&session.Lost{Reason: session.Undelivered, Cause: "the pipe was closed"})
+			},
+			says: []string{"Nothing was sent"},
+		},
+		"cancelled before dispatch": {
+			params: `{"name":"shop_pay"}`, outcome: Cancelled, code: CodeUnavailable, retry: RetrySafe, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.loses(&session.Lost{Reason: session.Cancelled, Cause: "the caller cancelled"})
+			},
+		},
+		"cancelled after dispatch": {
+			params: `{"name":"shop_pay"}`, outcome: Unknown, code: CodeUnknown, retry: RetryAfterLook, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.loses(&session.Lost{Dispatched: true, Reason: session.Cancelled, Cause: "the caller cancelled"})
+			},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f, b := newFake(t, map[string][]string{"shop": {"pay", "get"}})
+			if tt.arrange != nil {
+				tt.arrange(f)
+			}
+			reply := b.Call(t.Context(), toolCall(t, tt.params))
+			if reply.Outcome != tt.outcome {
+				t.Errorf("outcome = %s, want %s", reply.Outcome, tt.outcome)
+			}
+			if len(f.got) != tt.sent {
+				t.Errorf("dispatched %d messages, want %d", len(f.got), tt.sent)
+			}
+			if tt.code == 0 {
+				if reply.Err != nil || reply.Message == nil {
+					t.Fatalf("the server's own answer was replaced by %+v", reply.Err)
+				}
+				return
+			}
+			if reply.Err == nil || reply.Err.Code != tt.code {
+				t.Fatalf("error = %+v, want code %d", reply.Err, tt.code)
+			}
+			for _, part := range tt.says {
+				if !strings.Contains(reply.Err.Message, part) {
+					t.Errorf("message %q does not say %q", reply.Err.Message, part)
+				}
+			}
+			if tt.retry != "" {
+				var d data
+				if err := json.Unmarshal(reply.Err.Data, &d); err != nil {
+					t.Fatal(err)
+				}
+				if d.Outcome != tt.outcome || d.Retry != tt.retry || d.Dispatched != (tt.outcome == Unknown) {
+					t.Errorf("data = %+v", d)
+				}
+			}
+		})
+	}
+}
+
+func (f *fakeSessions) answers(t *testing.T, text string) {
+	f.do = func(context.Context, session.Call) (*rpc.Message, error) { return message(t, text), nil }
+}
+
+func (f *fakeSessions) loses(lost *session.Lost) {
+	f.do = func(context.Context, session.Call) (*rpc.Message, error) { return nil, lost }
+}
+
+func TestCallOverTheLimitIsNotSent(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	big := `{"name":"shop_pay","arguments":{"x":"` + strings.Repeat("a", 1<<20) + `"}}`
+	reply := b.Call(t.Context(), toolCall(t, big))
+	if reply.Outcome != Unavailable || !strings.Contains(reply.Err.Message, "max_message") || len(f.got) != 0 {
+		t.Errorf("reply = %+v, dispatched %d", reply.Err, len(f.got))
+	}
+}
+
+func TestUnknownAndHiddenToolsAreOneAnswer(t *testing.T) {
+	_, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	ask := func(name string) string {
+		reply := b.Call(t.Context(), toolCall(t, `{"name":"`+name+`"}`))
+		return strings.ReplaceAll(reply.Err.Message+string(reply.Err.Data), name, "NAME")
+	}
+	if a, z := ask("shop_nope"), ask("nobody_nope"); a != z {
+		t.Errorf("a tool that is not there tells more than a provider that is not there:\n%s\n%s", a, z)
+	}
+}
+
+func TestToolsDoesNotWaitForTheMuteOrTheFailed(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"a": {"x"}, "b": {"y"}, "mute": nil, "broken": nil})
+	f.mute["mute"] = true
+	f.failing["broken"] = &supervise.Failure{Cause: "broken"}
+	var names []string
+	for _, tool := range b.Tools(t.Context(), Caller{}) {
+		names = append(names, tool.Exposed)
+	}
+	if diff := cmp.Diff([]string{"a_x", "b_y"}, names); diff != "" {
+		t.Errorf("tools (-want +got):\n%s", diff)
+	}
+	slices.Sort(f.started)
+	if diff := cmp.Diff([]string{"a", "b", "mute"}, f.started); diff != "" {
+		t.Errorf("started (-want +got):\n%s", diff)
+	}
+}
+
+func TestToolsFromTheCatalogStartsNothing(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"a": {"x"}})
+	b.Tools(t.Context(), Caller{})
+	started := len(f.started)
+	b.Tools(t.Context(), Caller{})
+	if len(f.started) != started {
+		t.Errorf("a second list started providers again: %v", f.started)
+	}
+}
+
+func TestLogLevelIsTheMostVerbose(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"a": nil})
+	if b.SetLogLevel("s1", "loud") {
+		t.Error("a level that MCP does not know was taken")
+	}
+	for _, step := range []struct{ session, level, want string }{
+		{"s1", "error", "error"}, {"s2", "debug", "debug"}, {"s1", "info", "debug"}, {"s2", "", "info"}, {"s1", "", "info"},
+	} {
+		if !b.SetLogLevel(step.session, step.level) {
+			t.Fatalf("level %q was refused", step.level)
+		}
+		if f.level != step.want {
+			t.Errorf("after %s wants %q the servers have %q, want %q", step.session, step.level, f.level, step.want)
+		}
+	}
+}
+
+func TestCallDeadlineWhileStarting(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"slow": {"x"}})
+	f.mute["slow"] = true
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if reply := b.Call(ctx, toolCall(t, `{"name":"slow_x"}`)); reply.Outcome != Cancelled {
+		t.Errorf("a caller that left got %s", reply.Outcome)
+	}
+	ctx, cancel = context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	reply := b.Call(ctx, toolCall(t, `{"name":"slow_x"}`))
+	if reply.Outcome != Unavailable || !strings.Contains(reply.Err.Message, "not ready in time") {
+		t.Errorf("a call past its deadline got %s: %v", reply.Outcome, reply.Err)
+	}
+	if errors.Is(reply.Err, context.DeadlineExceeded) {
+		t.Error("a context error went out instead of a JSON-RPC one")
+	}
+}
