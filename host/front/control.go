@@ -19,7 +19,6 @@ func (s *Server) initialize(_ context.Context, r *request) error {
 	}
 	version := mcp.NegotiateLegacyVersion(asked)
 	r.session.open(version)
-	s.audience.join(r.session.notices)
 	err := r.result(mcp.InitializeResult{
 		ProtocolVersion: version,
 		Capabilities:    s.capabilities(r.caller),
@@ -68,7 +67,6 @@ func (s *Server) setLevel(_ context.Context, r *request) error {
 		return &rpc.Error{Code: rpc.CodeInvalidParams, Message: fmt.Sprintf("invalid params: %q is no log level", level)}
 	}
 	r.session.setLevel(mcp.LoggingLevel(level))
-	s.broker.SetLogLevel(r.session.id, level)
 	return r.result(struct{}{})
 }
 

@@ -198,13 +198,11 @@ func (h *web) get(w *reply, req *http.Request, principal string) {
 		return
 	}
 	defer session.release()
-	ctx, end := session.takeStream(req.Context())
+	ctx, stream, end := session.takeStream(req.Context())
 	defer end()
 	if w.startStream() != nil || w.flush() != nil {
 		return
 	}
-	stream := session.notices.attach()
-	defer session.notices.detach(stream)
 	_ = h.relay(ctx, session.notices, stream, toolsChangedNotice, w)
 }
 

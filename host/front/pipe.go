@@ -35,9 +35,10 @@ type pipe struct {
 func newPipe(out io.Writer, timeout time.Duration) *pipe {
 	p := &pipe{turn: make(chan struct{}, 1), lost: make(chan struct{})}
 	dog := time.AfterFunc(timeout, func() {
-		d, ok := out.(interface{ SetWriteDeadline(time.Time) error })
-		stuck := !ok || d.SetWriteDeadline(time.Unix(1, 0)) != nil
-		p.fail(fmt.Errorf("%w for %v", ErrStalled, timeout), stuck)
+		p.fail(fmt.Errorf("%w for %v", ErrStalled, timeout), func() (stuck bool) {
+			d, ok := out.(interface{ SetWriteDeadline(time.Time) error })
+			return !ok || d.SetWriteDeadline(time.Unix(1, 0)) != nil
+		})
 	})
 	dog.Stop()
 	p.buf = bufio.NewWriterSize(watched{out, dog, timeout}, 64<<10)
@@ -82,14 +83,19 @@ func (p *pipe) writeLine(m rpc.Payload) error {
 	}
 	if err != nil {
 		// Half a line may have been written: nothing can follow it.
-		p.fail(err, false)
+		p.fail(err, nil)
 	}
 	return err
 }
 
-func (p *pipe) fail(err error, stuck bool) {
+// fail says once that the client is lost, after interrupt has tried to end a write
+// that hangs. (That write then fails too, and waits here to be told why.)
+func (p *pipe) fail(why error, interrupt func() (stuck bool)) {
 	p.once.Do(func() {
-		p.why, p.stuck = err, stuck
+		p.why = why
+		if interrupt != nil {
+			p.stuck = interrupt()
+		}
 		close(p.lost)
 	})
 }

@@ -116,13 +116,17 @@ func (n *session) cancelled(m *rpc.Message) {
 	}
 }
 
-// open notes what `initialize` agreed on, and announce that it has been answered.
+// open notes what `initialize` agreed on; from here on the client hears what is
+// said to all.
 func (n *session) open(version string) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.version = version
+	n.mu.Unlock()
+	n.server.audience.join(n.notices)
+	n.leaveIfEnded()
 }
 
+// announce says that `initialize` has been answered.
 func (n *session) announce() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -141,8 +145,10 @@ func (n *session) opened() bool {
 
 func (n *session) setLevel(level mcp.LoggingLevel) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.level = level
+	n.mu.Unlock()
+	n.server.broker.SetLogLevel(n.id, string(level))
+	n.leaveIfEnded()
 }
 
 // admits says whether the client wants log messages of this level. Until it says
@@ -165,8 +171,19 @@ func (n *session) refuse() {
 func (n *session) end() {
 	n.refuse()
 	n.cancel(errSessionEnded)
-	n.server.audience.leave(n.notices)
-	n.server.broker.SetLogLevel(n.id, "")
+	n.leaveIfEnded()
+}
+
+// leaveIfEnded takes the session out of what knows it by itself. Who puts it there
+// calls it afterwards: the session may have ended in between.
+func (n *session) leaveIfEnded() {
+	n.mu.Lock()
+	ended := n.ended
+	n.mu.Unlock()
+	if ended {
+		n.server.audience.leave(n.notices)
+		n.server.broker.SetLogLevel(n.id, "")
+	}
 }
 
 // unavailable is the answer to a request that goes nowhere, in the words of the

@@ -112,10 +112,11 @@ func (all *sessions) endAll() {
 	}
 }
 
-// takeStream makes ctx the one of the session's GET stream. A stream that is open
-// already ends: its client has most likely lost it, and comes again.
-func (w *webSession) takeStream(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
+// takeStream gives the session's notices to a new GET stream, which lasts as long
+// as the context returned. A stream that is open already ends: its client has most
+// likely lost it, and comes again. Who took it calls end.
+func (w *webSession) takeStream(parent context.Context) (ctx context.Context, stream int, end func()) {
+	ctx, cancel := context.WithCancel(parent)
 	unhook := context.AfterFunc(w.ctx, cancel)
 	w.use.Lock()
 	defer w.use.Unlock()
@@ -123,7 +124,9 @@ func (w *webSession) takeStream(ctx context.Context) (context.Context, context.C
 		w.use.stream()
 	}
 	w.use.stream = cancel
-	return ctx, func() {
+	stream = w.notices.attach()
+	return ctx, stream, func() {
+		w.notices.detach(stream)
 		unhook()
 		cancel()
 	}
