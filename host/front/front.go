@@ -79,6 +79,10 @@ type Server struct {
 	requests sync.WaitGroup
 }
 
+// cancelGrace is how long Close waits for requests that it has cancelled. A call
+// needs most of a second, for its server may still answer.
+const cancelGrace = 2 * time.Second
+
 // errClosed cancels what is in flight when a Close has waited long enough.
 var errClosed = errors.New("the host is stopping")
 
@@ -125,8 +129,10 @@ func (s *Server) Log(level string, m *rpc.Message) {
 	s.audience.say(mcp.LoggingLevel(level), m.Payload())
 }
 
-// Close takes no more requests and ends all streams, waits for the requests in
-// flight until ctx is done and then cancels them, and returns when all have ended.
+// Close takes no more requests and ends all streams, and waits for the requests in
+// flight until ctx is done; what is left then is cancelled. It returns when all
+// have ended, or soon after it cancelled: what hangs longer hangs in the
+// connection of a client, which is its owner's to cut.
 func (s *Server) Close(ctx context.Context) {
 	s.mu.Lock()
 	if !s.closed {
@@ -134,9 +140,21 @@ func (s *Server) Close(ctx context.Context) {
 		close(s.closing)
 	}
 	s.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { s.cancel(errClosed) })
-	s.requests.Wait()
-	stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.requests.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		s.cancel(errClosed)
+		select {
+		case <-ended:
+		case <-time.After(cancelGrace):
+			s.log.Warn("some clients' connections outlive the face")
+		}
+	}
 	s.cancel(errClosed)
 	s.sessions.endAll()
 }

@@ -24,13 +24,14 @@ type HTTPOptions struct {
 
 // guard decides who gets in. It holds what HTTPOptions say in the form compared.
 type guard struct {
-	hosts   map[string]bool // host:port, or a host for any port
+	hosts   map[string]bool // as the Host header has them
+	names   map[string]bool // of any port
 	origins map[string]bool
 	token   func(string) (string, bool)
 }
 
 func newGuard(opts HTTPOptions) guard {
-	g := guard{hosts: map[string]bool{}, origins: map[string]bool{}, token: opts.Token}
+	g := guard{hosts: map[string]bool{}, names: map[string]bool{}, origins: map[string]bool{}, token: opts.Token}
 	_, port, _ := net.SplitHostPort(opts.Listen)
 	for _, name := range []string{"127.0.0.1", "localhost", "[::1]"} {
 		at := name + ":" + port
@@ -42,7 +43,12 @@ func newGuard(opts HTTPOptions) guard {
 		}
 	}
 	for _, h := range opts.AllowedHosts {
-		g.hosts[strings.ToLower(h)] = true
+		h = strings.ToLower(h)
+		if withoutPort(h) == h {
+			g.names[h] = true
+		} else {
+			g.hosts[h] = true
+		}
 	}
 	for _, o := range opts.AllowedOrigins {
 		g.origins[strings.ToLower(strings.TrimSuffix(o, "/"))] = true
@@ -55,7 +61,7 @@ func newGuard(opts HTTPOptions) guard {
 // (MCP 2025-11-25, basic/transports, "Security Warning").
 func (g guard) admits(r *http.Request) bool {
 	host := strings.ToLower(r.Host)
-	if !g.hosts[host] && !g.hosts[withoutPort(host)] {
+	if !g.hosts[host] && !g.names[withoutPort(host)] {
 		return false
 	}
 	origins := r.Header["Origin"]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -21,9 +22,27 @@ const (
 	// smallBody is the longest body that is read into one piece of memory of its
 	// own; longer ones pass through a shared buffer, and to a file if they are large.
 	smallBody = 64 << 10
-	// bodyTimeout is how long a client may take to send a body it has announced.
-	bodyTimeout = time.Minute
+	// bodyTimeout is how long a client may take to send a body it has announced,
+	// headerTimeout how long for the headers, idleTimeout how long a connection
+	// may wait for its next request.
+	bodyTimeout   = time.Minute
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
 )
+
+// HTTPServer makes the server that Handler's handler needs: headers are bounded in
+// size and time, and bodies and responses by the handler itself. The server's own
+// ReadTimeout and WriteTimeout would end streams, and calls that take their time.
+func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
 
 // web is the face on HTTP.
 type web struct {
@@ -68,12 +87,12 @@ func (h *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.requests.Done()
-	defer w.expectMore()
+	defer w.extend() // for what net/http itself writes at the end
 	// GET and DELETE are about sessions, which modern clients have none of.
 	session := !mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
 	switch {
 	case r.Method == http.MethodPost:
-		h.post(w, r, principal)
+		h.post(w, r, principal) //nolint:contextcheck // a legacy client's request outlives its connection
 	case r.Method == http.MethodGet && session:
 		h.get(w, r, principal)
 	case r.Method == http.MethodDelete && session:
@@ -102,22 +121,21 @@ func (h *web) post(w *reply, req *http.Request, principal string) {
 		h.refuseBody(w, err)
 		return
 	}
+	defer func() { _ = m.Close() }()
 	r := route(m, req.Header.Get(mcp.HeaderProtocolVersion))
 	r.writer = w
 	if r.era == modern {
 		h.postModern(w, req, r, principal)
-		return
+	} else {
+		h.postLegacy(w, req, r, principal)
 	}
-	h.postLegacy(w, req, r, principal)
 }
 
 // postModern serves a request that brings all it takes along. It ends with its
 // connection: closing that is how a modern client cancels.
 func (h *web) postModern(w *reply, req *http.Request, r *request, principal string) {
 	if r.Kind != rpc.Request {
-		// Its notifications say nothing here, and it sends no responses.
-		_ = r.Close()
-		w.status(http.StatusAccepted)
+		w.empty(http.StatusAccepted) // its notifications say nothing here, and it sends no responses
 		return
 	}
 	refused := r.mirrored(req.Header)
@@ -125,13 +143,13 @@ func (h *web) postModern(w *reply, req *http.Request, r *request, principal stri
 		refused = r.admit()
 	}
 	if refused != nil {
-		_ = r.Close()
 		w.refuseID(statusOf(modern, refused), r.ID, refused)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
-	defer context.AfterFunc(h.base, func() { cancel(errClosed) })()
+	closed := context.AfterFunc(h.base, func() { cancel(errClosed) }) //nolint:contextcheck // two contexts end it: the connection's and the face's
+	defer closed()
 	r.cancel = cancel
 	r.caller = broker.Caller{Principal: principal, Modern: true}
 	h.serve(ctx, r)
@@ -141,35 +159,16 @@ func (h *web) postModern(w *reply, req *http.Request, r *request, principal stri
 // request that was taken goes on when its connection drops: in this era that is
 // no cancel (MCP 2025-11-25, basic/transports, "Sending Messages to the Server").
 func (h *web) postLegacy(w *reply, req *http.Request, r *request, principal string) {
-	var session *webSession
-	if opening := r.Kind == rpc.Request && r.Method == "initialize"; opening {
-		if session = h.startWebSession(principal); session == nil {
-			_ = r.Close()
-			w.refuseID(http.StatusServiceUnavailable, r.ID, unavailable("too_many_sessions", "there are too many sessions"))
-			return
-		}
-		w.session = session.session
-		defer func() {
-			if !session.opened() {
-				h.endWebSession(session)
-			}
-		}()
-	} else if session = h.sessionOf(w, req, r.ID, principal); session == nil {
-		_ = r.Close()
+	session := h.sessionFor(w, req, r, principal)
+	if session == nil {
 		return
 	}
 	defer session.release()
-	if v := req.Header.Get(mcp.HeaderProtocolVersion); v != "" && !mcp.IsValidProtocolVersion(v) {
-		_ = r.Close()
-		w.refuseID(http.StatusBadRequest, r.ID, unsupportedVersion(v))
-		return
-	}
 	if r.Kind != rpc.Request {
 		if handle := notifications[r.Method]; handle != nil && r.Kind == rpc.Notification {
 			handle(session.session, r.Message)
 		}
-		_ = r.Close()
-		w.status(http.StatusAccepted)
+		w.empty(http.StatusAccepted)
 		return
 	}
 	refused := r.admit()
@@ -178,12 +177,29 @@ func (h *web) postLegacy(w *reply, req *http.Request, r *request, principal stri
 		ctx, refused = session.begin(r)
 	}
 	if refused != nil {
-		_ = r.Close()
 		w.refuseID(statusOf(legacy, refused), r.ID, refused)
 		return
 	}
 	defer session.finish(r)
 	h.serve(ctx, r)
+}
+
+// sessionFor holds the session of a legacy message: a new one for `initialize`,
+// which the answer will name. If it returns nil it has answered.
+func (h *web) sessionFor(w *reply, req *http.Request, r *request, principal string) *webSession {
+	if r.Kind != rpc.Request || r.Method != "initialize" {
+		return h.sessionOf(w, req, r.ID, principal)
+	}
+	if !h.knowsVersion(w, req, r.ID) {
+		return nil
+	}
+	session := h.startWebSession(principal)
+	if session == nil {
+		w.refuseID(http.StatusServiceUnavailable, r.ID, unavailable("too_many_sessions", "there are too many sessions"))
+		return nil
+	}
+	w.session = session.session
+	return session
 }
 
 // get opens the stream on which a legacy client hears what belongs to no request.
@@ -214,7 +230,7 @@ func (h *web) delete(w *reply, req *http.Request, principal string) {
 	}
 	h.endWebSession(session)
 	session.release()
-	w.status(http.StatusNoContent)
+	w.empty(http.StatusNoContent)
 }
 
 // sessionOf holds the session that a request names. If there is none, it has
@@ -228,8 +244,24 @@ func (h *web) sessionOf(w *reply, req *http.Request, id rpc.ID, principal string
 	session := h.holdWebSession(names[0], principal)
 	if session == nil {
 		w.refuseID(http.StatusNotFound, id, invalid("this session does not exist or has ended; initialize anew"))
+		return nil
+	}
+	if !h.knowsVersion(w, req, id) {
+		session.release()
+		return nil
 	}
 	return session
+}
+
+// knowsVersion says whether the revision that a legacy client's header names, if
+// it has one, is one of ours. If not it has answered.
+func (h *web) knowsVersion(w *reply, req *http.Request, id rpc.ID) bool {
+	v := req.Header.Get(mcp.HeaderProtocolVersion)
+	if v == "" || mcp.IsValidProtocolVersion(v) {
+		return true
+	}
+	w.refuseID(http.StatusBadRequest, id, unsupportedVersion(v))
+	return false
 }
 
 // errTooLarge is a body over max_request.
@@ -242,7 +274,7 @@ func (h *web) read(w *reply, req *http.Request) (*rpc.Message, error) {
 		return nil, errTooLarge
 	}
 	_ = w.control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	defer w.control.SetReadDeadline(time.Time{})
+	defer func() { _ = w.control.SetReadDeadline(time.Time{}) }()
 	if n := req.ContentLength; n >= 0 && n <= smallBody {
 		body := make([]byte, n)
 		if _, err := io.ReadFull(req.Body, body); err != nil {
@@ -253,7 +285,7 @@ func (h *web) read(w *reply, req *http.Request) (*rpc.Message, error) {
 	asm := rpc.NewAssembler(rpc.FromClient, h.opts.SpoolDir, limit)
 	buf, _ := h.copies.Get().(*[32 << 10]byte)
 	defer h.copies.Put(buf)
-	n, err := io.CopyBuffer(struct{ io.Writer }{asm}, io.LimitReader(req.Body, limit+1), buf[:])
+	n, err := io.CopyBuffer(asm, io.LimitReader(req.Body, limit+1), buf[:])
 	if n > limit {
 		asm.Abort()
 		return nil, errTooLarge

@@ -94,7 +94,7 @@ func strange(t *testing.T, s *Server, wire, era string) *client.Client {
 	t.Helper()
 	var options []client.ClientOption
 	if era == "legacy" {
-		options = append(options, client.WithLegacyProtocolOnly())
+		options = append(options, client.WithLegacyProtocolOnly()) //nolint:staticcheck // the era that most clients speak
 	}
 	if wire == "stdio" {
 		inR, inW, err := os.Pipe()
@@ -123,7 +123,7 @@ func strange(t *testing.T, s *Server, wire, era string) *client.Client {
 		transport.WithHTTPBasicClient(&http.Client{Transport: site.client.Transport}),
 	}
 	if era == "legacy" {
-		with = append(with, transport.WithContinuousListening())
+		with = append(with, transport.WithContinuousListening()) //nolint:staticcheck // the era that most clients speak
 	}
 	trans, err := transport.NewStreamableHTTP(site.URL+"/mcp", with...)
 	if err != nil {

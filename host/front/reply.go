@@ -1,7 +1,6 @@
 package front
 
 import (
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -25,13 +24,14 @@ type reply struct {
 	// session is the one that this request opens, if it does: the answer names it.
 	session *session
 
+	status    int // of a plain answer
 	streaming bool
 	extended  time.Time // when the client's time to take what is written was last set
 	lost      error     // the client cannot be reached any more
 }
 
 func (h *web) newReply(w http.ResponseWriter) *reply {
-	return &reply{ResponseWriter: w, control: http.NewResponseController(w), timeout: h.opts.WriteTimeout}
+	return &reply{ResponseWriter: w, control: http.NewResponseController(w), timeout: h.opts.WriteTimeout, status: http.StatusOK}
 }
 
 // Write writes a piece, within the time that a client has to take it. (The
@@ -39,11 +39,6 @@ func (h *web) newReply(w http.ResponseWriter) *reply {
 func (w *reply) Write(b []byte) (int, error) {
 	w.extend()
 	return w.ResponseWriter.Write(b)
-}
-
-// ReadFrom keeps io.Copy from reaching the connection past Write.
-func (w *reply) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{w}, r)
 }
 
 // extend gives the client its time from now. A deadline that is nearly new will do.
@@ -69,7 +64,15 @@ func (w *reply) Answer(p rpc.Payload) error {
 	if w.streaming {
 		return w.event(p)
 	}
-	return w.plain(http.StatusOK, p)
+	return w.plain(w.status, p)
+}
+
+// Flag takes the error code that an answer to a modern client will carry. That it
+// lacks a capability stands in the status too (MCP 2026-07-28, basic/index).
+func (w *reply) Flag(code string) {
+	if code == strconv.Itoa(mcp.MISSING_REQUIRED_CLIENT_CAPABILITY) {
+		w.status = http.StatusBadRequest
+	}
 }
 
 // plain answers with JSON alone.
@@ -144,10 +147,6 @@ func (w *reply) flush() error {
 	return w.lost
 }
 
-// expectMore ends a stream properly: what net/http writes after the handler gets
-// its time too.
-func (w *reply) expectMore() { w.extend() }
-
 // refuse answers with an error of no request, refuseID with one of a request.
 func (w *reply) refuse(status int, err *rpc.Error) { w.refuseID(status, "", err) }
 
@@ -161,8 +160,8 @@ func (w *reply) text(status int, what string) {
 	http.Error(w, what, status)
 }
 
-// status answers without a body.
-func (w *reply) status(code int) {
+// empty answers without a body.
+func (w *reply) empty(code int) {
 	w.extend()
 	w.WriteHeader(code)
 }

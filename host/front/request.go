@@ -46,9 +46,9 @@ type request struct {
 	silent bool
 }
 
-// serve runs the request's handler and answers what the handler did not.
+// serve runs the request's handler and answers what the handler did not. The
+// message is its reader's, who closes it afterwards.
 func (s *Server) serve(ctx context.Context, r *request) {
-	defer r.Close()
 	defer s.survive(r)
 	err := r.method.serve(s, ctx, r)
 	var own *rpc.Error
@@ -84,6 +84,14 @@ func (r *request) answer(p rpc.Payload) error {
 		p = rpc.NewFailure(r.ID, answerLost())
 	}
 	return r.writer.Answer(p)
+}
+
+// flag tells the writer, if it has a use for that, which error code the answer
+// will carry: of one of a server's, 2026-07-28 wants to see it in HTTP's status.
+func (r *request) flag(code json.RawMessage) {
+	if w, ok := r.writer.(interface{ Flag(code string) }); ok {
+		w.Flag(string(code))
+	}
 }
 
 // notify passes on what a server said in the course of this request. It always

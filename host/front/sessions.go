@@ -23,18 +23,15 @@ type webSession struct {
 	idle  *time.Timer
 	after time.Duration
 
-	use struct {
-		sync.Mutex
-		holders int // requests and streams
-		// stream ends the GET stream that is open.
-		stream context.CancelFunc
-	}
+	use     sync.Mutex         // guards what follows
+	holders int                // requests and streams
+	stream  context.CancelFunc // ends the GET stream that is open
 }
 
-// start opens a session for a principal and holds it; nil when there are too many.
+// startWebSession opens a session for a principal and holds it; nil when there are too many.
 func (s *Server) startWebSession(principal string) *webSession {
 	w := &webSession{session: s.newSession(principal), after: s.opts.SessionIdle}
-	w.use.holders = 1
+	w.holders = 1
 	w.idle = time.AfterFunc(w.after, func() { s.expire(w) })
 	w.idle.Stop()
 	all := &s.sessions
@@ -62,16 +59,23 @@ func (s *Server) holdWebSession(id, principal string) *webSession {
 	}
 	w.use.Lock()
 	defer w.use.Unlock()
-	w.use.holders++
+	w.holders++
 	w.idle.Stop()
 	return w
 }
 
+// release lets the session expire when nobody else holds it. One that `initialize`
+// has not opened ends at once.
 func (w *webSession) release() {
 	w.use.Lock()
-	defer w.use.Unlock()
-	if w.use.holders--; w.use.holders == 0 && w.ctx.Err() == nil {
+	w.holders--
+	left := w.holders == 0
+	if left && w.ctx.Err() == nil {
 		w.idle.Reset(w.after)
+	}
+	w.use.Unlock()
+	if left && !w.opened() {
+		w.server.endWebSession(w)
 	}
 }
 
@@ -80,7 +84,7 @@ func (w *webSession) release() {
 func (s *Server) expire(w *webSession) {
 	s.sessions.mu.Lock()
 	w.use.Lock()
-	held := w.use.holders > 0
+	held := w.holders > 0
 	w.use.Unlock()
 	if !held {
 		delete(s.sessions.byID, w.id)
@@ -120,10 +124,10 @@ func (w *webSession) takeStream(parent context.Context) (ctx context.Context, st
 	unhook := context.AfterFunc(w.ctx, cancel)
 	w.use.Lock()
 	defer w.use.Unlock()
-	if w.use.stream != nil {
-		w.use.stream()
+	if w.stream != nil {
+		w.stream()
 	}
-	w.use.stream = cancel
+	w.stream = cancel
 	stream = w.notices.attach()
 	return ctx, stream, func() {
 		w.notices.detach(stream)

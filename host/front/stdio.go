@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/access"
@@ -19,7 +21,20 @@ type stdioClient struct {
 	*Server
 	session *session
 	pipe    *pipe
+	// workers serve requests one after the other. One that is there already has the
+	// stack that a request needs; a new one would have to grow it.
+	workers sync.WaitGroup
+	idle    atomic.Int32
+	jobs    chan job // taken by idle workers alone
 }
+
+type job struct {
+	ctx context.Context
+	r   *request
+}
+
+// maxIdle bounds the workers that wait for a request.
+const maxIdle = 64
 
 // ServeStdio serves the client that writes to in and reads from out, one message
 // a line. It returns nil when the input has ended, and then, or when ctx is done,
@@ -32,7 +47,10 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		return errClosed
 	}
 	defer s.requests.Done()
-	c := &stdioClient{Server: s, session: s.newSession(access.Local), pipe: newPipe(out, s.opts.WriteTimeout)}
+	c := &stdioClient{
+		Server: s, session: s.newSession(access.Local), pipe: newPipe(out, s.opts.WriteTimeout),
+		jobs: make(chan job),
+	}
 
 	stream := c.session.notices.attach()
 	noticed := make(chan struct{})
@@ -40,16 +58,17 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		defer close(noticed)
 		c.relayNotices(stream)
 	}()
-	read := make(chan error, 1)
+	read := make(chan struct{})
+	var readErr error
 	go func() {
-		read <- readLines(in, rpc.NewAssembler(rpc.FromClient, s.opts.SpoolDir, s.opts.MaxRequest), c.take)
+		defer close(read)
+		readErr = readLines(in, rpc.NewAssembler(rpc.FromClient, s.opts.SpoolDir, s.opts.MaxRequest), c.take)
 	}()
 
 	var err error
-	reading := true
 	select {
-	case err = <-read:
-		reading = false
+	case <-read:
+		err = readErr
 	case <-c.pipe.lost:
 		err = c.pipe.why
 	case <-ctx.Done():
@@ -61,9 +80,10 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	c.session.end()
 	c.await(func() {
 		c.session.calls.Wait()
+		c.workers.Wait()
 		<-noticed
 	})
-	if reading && interruptRead(in) {
+	if interruptRead(in) {
 		<-read
 	}
 	return err
@@ -94,7 +114,7 @@ func (c *stdioClient) await(wait func()) {
 	}
 }
 
-// interruptRead ends a read that is under way, and says whether it could.
+// interruptRead ends a read that may be under way, and says whether it could.
 func interruptRead(in io.Reader) bool {
 	d, ok := in.(interface{ SetReadDeadline(time.Time) error })
 	return ok && d.SetReadDeadline(time.Unix(1, 0)) == nil
@@ -134,10 +154,30 @@ func (c *stdioClient) takeRequest(m *rpc.Message) {
 		_ = m.Close()
 		return
 	}
-	go func() {
-		defer c.session.finish(r)
-		c.serve(ctx, r)
-	}()
+	select {
+	case c.jobs <- job{ctx, r}:
+	default:
+		c.workers.Go(func() { c.work(job{ctx, r}) })
+	}
+}
+
+// work serves a request, and then others that find it idle.
+func (c *stdioClient) work(j job) {
+	for {
+		c.serve(j.ctx, j.r)
+		c.session.finish(j.r)
+		_ = j.r.Close()
+		if c.idle.Add(1) > maxIdle {
+			c.idle.Add(-1)
+			return
+		}
+		select {
+		case j = <-c.jobs:
+			c.idle.Add(-1)
+		case <-c.session.ctx.Done():
+			return
+		}
+	}
 }
 
 // refuseLine answers a line that is no message, under the id that could be read

@@ -28,10 +28,15 @@ func (s *Server) call(ctx context.Context, r *request) error {
 	if reply.Err != nil {
 		return reply.Err
 	}
-	defer reply.Message.Close()
+	defer func() { _ = reply.Message.Close() }()
 	e := reply.Message.Edit().SetID(r.ID)
+	if reply.Message.Kind == rpc.Failure && r.era == modern {
+		r.flag(reply.Message.Get("error", "code"))
+	}
 	if reply.Message.Kind == rpc.Result {
-		e.RemovePrefix(metaPrefix, "result", "_meta")
+		if _, there := reply.Message.Find("result", "_meta"); there {
+			e.RemovePrefix(metaPrefix, "result", "_meta")
+		}
 		if r.era == modern {
 			s.modernize(e, reply.Message, r.method)
 		}
@@ -135,7 +140,7 @@ func paginate(tools []*catalog.Tool, cursor string, size int) (from, to int, nex
 	}
 	to = min(from+size, len(tools))
 	if to < len(tools) {
-		raw := binary.BigEndian.AppendUint32(stamp[:], uint32(to)) //nolint:gosec // a list of that length does not fit into memory
+		raw := binary.BigEndian.AppendUint32(stamp[:], uint32(to))
 		next = base64.RawURLEncoding.EncodeToString(raw)
 	}
 	return from, to, next, nil

@@ -109,9 +109,9 @@ func TestWhatTheHostChangesInAResult(t *testing.T) {
 		"of an old server": {
 			`{"content":[], "x" : 1.0,"isError":false}`,
 			`{"content":[], "x" : 1.0,"isError":false}`,
-			`{"content":[], "x" : 1.0,"isError":false,` + identity + `,"resultType":"complete"}`,
+			`{"content":[], "x" : 1.0,"isError":false,"resultType":"complete",` + identity + `}`,
 		},
-		"empty": {`{}`, `{}`, `{` + identity + `,"resultType":"complete"}`},
+		"empty": {`{}`, `{}`, `{"resultType":"complete",` + identity + `}`},
 		"of a new server": {
 			`{"resultType":"input_required","requestState":"s","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"theirs"}}}`,
 			`{"resultType":"input_required","requestState":"s","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"theirs"}}}`,
