@@ -6,7 +6,8 @@
 //	methods.go   the table, and how a message finds its line in it
 //	request.go   one request on its way through the host: its era, its writer, its end
 //	control.go   initialize, server/discover, ping, logging/setLevel
-//	tools.go     tools/list and tools/call; what the host changes in a result
+//	call.go      tools/call, and what the host changes in a result
+//	list.go      tools/list, and pages
 //	listen.go    subscriptions/listen
 //	notices.go   what is said outside of any request
 //	session.go   one client of the handshake era; sessions.go all of those on HTTP

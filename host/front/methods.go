@@ -27,14 +27,14 @@ type method struct {
 	eras era
 	// named is the member of params that the header Mcp-Name must repeat.
 	named string
-	// cached says that a modern client must be told how long its result keeps.
+	// cached says that its result tells a modern client how long it keeps.
 	cached bool
-	serve  func(*Server, context.Context, *request) error
+	// serve answers the request and returns nil; or it returns an *rpc.Error to
+	// answer with, or that the client could not be written to.
+	serve func(*Server, context.Context, *request) error
 }
 
-// methods is everything a client may ask. What serve returns: nil when the
-// request has been answered, an *rpc.Error to answer with, or that the client
-// could not be written to.
+// methods is everything a client may ask.
 var methods = map[string]*method{
 	// Control: the host's own matters.
 	"initialize":       {eras: legacy, serve: (*Server).initialize},
@@ -44,7 +44,7 @@ var methods = map[string]*method{
 	// Streams.
 	"subscriptions/listen": {eras: modern, serve: (*Server).listen},
 	// Data: the bytes of clients and servers.
-	"tools/list": {eras: both, serve: (*Server).listTools, cached: true},
+	"tools/list": {eras: both, serve: listing("tools", Broker.Tools, toolDefinition), cached: true},
 	"tools/call": {eras: both, serve: (*Server).call, named: "name"},
 }
 

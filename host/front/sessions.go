@@ -23,9 +23,10 @@ type webSession struct {
 	idle  *time.Timer
 	after time.Duration
 
-	use     sync.Mutex         // guards what follows
-	holders int                // requests and streams
-	stream  context.CancelFunc // ends the GET stream that is open
+	use      sync.Mutex         // guards what follows
+	holders  int                // requests and streams
+	streamNo int                // the GET stream that is open
+	stream   context.CancelFunc // ends it; nil for none
 }
 
 // startWebSession opens a session for a principal and holds it; nil when there are too many.
@@ -127,11 +128,16 @@ func (w *webSession) takeStream(parent context.Context) (ctx context.Context, st
 	if w.stream != nil {
 		w.stream()
 	}
-	w.stream = cancel
 	stream = w.notices.attach()
+	w.stream, w.streamNo = cancel, stream
 	return ctx, stream, func() {
 		w.notices.detach(stream)
 		unhook()
 		cancel()
+		w.use.Lock()
+		defer w.use.Unlock()
+		if w.streamNo == stream {
+			w.stream = nil // and with it what it holds of its request
+		}
 	}
 }

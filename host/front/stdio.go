@@ -124,6 +124,12 @@ func interruptRead(in io.Reader) bool {
 // goroutines of their own, so that what is short (a cancel, a refusal) never
 // waits for what is long.
 func (c *stdioClient) take(m *rpc.Message, err error) {
+	if c.session.ctx.Err() != nil {
+		if err == nil {
+			_ = m.Close()
+		}
+		return // ServeStdio has returned, or is about to; only the read could not be ended
+	}
 	if err != nil {
 		c.refuseLine(err)
 		return
