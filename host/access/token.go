@@ -59,7 +59,7 @@ func loadToken(path string) (*Token, error) {
 	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%w: %s has mode %v; run chmod 600 on it, or delete it to get a new token", ErrTokenReadable, path, mode)
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // our own file, in the state directory
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("token: %w", err)
 	}
@@ -85,7 +85,7 @@ func createToken(path string) error {
 	if err != nil {
 		return fmt.Errorf("token: %w", err)
 	}
-	defer os.Remove(f.Name())
+	defer func() { _ = os.Remove(f.Name()) }()
 	_, err = f.WriteString(base64.RawURLEncoding.EncodeToString(secret) + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("token: %w", err)
