@@ -1,0 +1,110 @@
+package access
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Local is the principal of the single user: whoever speaks over stdio, and
+// whoever has the token.
+const Local = "local"
+
+// What is wrong with a token file that is there already.
+var (
+	// ErrTokenReadable: someone other than its owner may read or write it.
+	ErrTokenReadable = errors.New("token file is open to others")
+	// ErrTokenMalformed: it holds no token of this host's making.
+	ErrTokenMalformed = errors.New("token file holds no token")
+)
+
+const (
+	tokenFile = "token"
+	// tokenBytes is 256 bit: beyond guessing, and one line on screen.
+	tokenBytes = 32
+)
+
+// Token is the single user's bearer token. Only its hash stays in memory.
+type Token struct {
+	path string
+	hash [sha256.Size]byte
+}
+
+// LoadOrCreateToken reads the token in dir, or makes one (0600) if there is none.
+// Hosts that share a state directory and start at once end up with one token.
+func LoadOrCreateToken(dir string) (*Token, error) {
+	path := filepath.Join(dir, tokenFile)
+	t, err := loadToken(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if err := createToken(path); err != nil {
+		return nil, err
+	}
+	return loadToken(path)
+}
+
+func loadToken(path string) (*Token, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", err)
+	}
+	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%w: %s has mode %v; run chmod 600 on it, or delete it to get a new token", ErrTokenReadable, path, mode)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", err)
+	}
+	secret := strings.TrimSpace(string(text))
+	if raw, err := base64.RawURLEncoding.DecodeString(secret); err != nil || len(raw) != tokenBytes {
+		return nil, fmt.Errorf("%w: %s; delete it to get a new one", ErrTokenMalformed, path)
+	}
+	return &Token{path: path, hash: sha256.Sum256([]byte(secret))}, nil
+}
+
+// createToken writes a new token beside path and links it there, so that nobody
+// sees half of it and the first of several hosts wins.
+func createToken(path string) error {
+	secret := make([]byte, tokenBytes)
+	if _, err := rand.Read(secret); err != nil {
+		return fmt.Errorf("token: %w", err)
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("token: %w", err)
+	}
+	f, err := os.CreateTemp(dir, tokenFile+".*") // made with 0600
+	if err != nil {
+		return fmt.Errorf("token: %w", err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.WriteString(base64.RawURLEncoding.EncodeToString(secret) + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("token: %w", err)
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("token: %w", err)
+	}
+	return nil
+}
+
+// Path is the file that the token stands in.
+func (t *Token) Path() string { return t.path }
+
+// Check says whose token this is. How long it takes tells nothing about how much
+// of it was right.
+func (t *Token) Check(presented string) (principal string, ok bool) {
+	hash := sha256.Sum256([]byte(presented))
+	if subtle.ConstantTimeCompare(hash[:], t.hash[:]) != 1 {
+		return "", false
+	}
+	return Local, true
+}
