@@ -80,13 +80,15 @@ type Caller struct {
 	Modern bool
 }
 
-// Tools returns the tools that a caller may see. Providers without a catalog are
-// started and waited for, list_wait at most; what comes later is notified. A
-// provider that has failed is not waited for.
-func (b *Broker) Tools(ctx context.Context, _ Caller) []*catalog.Tool {
+// Prepare makes a list worth taking: providers without a catalog are started and
+// waited for, list_wait at most; what comes later is notified. A provider that
+// has failed is not waited for.
+func (b *Broker) Prepare(ctx context.Context, _ Caller) {
 	b.warm(ctx, b.unlisted(), b.opts.ListWait)
-	return b.opts.Catalog.Snapshot().Tools()
 }
+
+// Tools returns the tools that a caller may see now.
+func (b *Broker) Tools(Caller) []*catalog.Tool { return b.opts.Catalog.Snapshot().Tools() }
 
 // unlisted are the providers that have no catalog and have not failed.
 func (b *Broker) unlisted() []string {

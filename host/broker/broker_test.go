@@ -280,7 +280,8 @@ func TestToolsDoesNotWaitForTheMuteOrTheFailed(t *testing.T) {
 	f.mute["mute"] = true
 	f.failing["broken"] = &supervise.Failure{Cause: "broken"}
 	var names []string
-	for _, tool := range b.Tools(t.Context(), Caller{}) {
+	b.Prepare(t.Context(), Caller{})
+	for _, tool := range b.Tools(Caller{}) {
 		names = append(names, tool.Exposed)
 	}
 	if diff := cmp.Diff([]string{"a_x", "b_y"}, names); diff != "" {
@@ -294,9 +295,9 @@ func TestToolsDoesNotWaitForTheMuteOrTheFailed(t *testing.T) {
 
 func TestToolsFromTheCatalogStartsNothing(t *testing.T) {
 	f, b := newFake(t, map[string][]string{"a": {"x"}})
-	b.Tools(t.Context(), Caller{})
+	b.Prepare(t.Context(), Caller{})
 	started := len(f.started)
-	b.Tools(t.Context(), Caller{})
+	b.Prepare(t.Context(), Caller{})
 	if len(f.started) != started {
 		t.Errorf("a second list started providers again: %v", f.started)
 	}

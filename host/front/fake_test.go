@@ -20,6 +20,8 @@ import (
 //	raw     the response in arguments.response
 //	die     the host's own error
 type fakeBroker struct {
+	// starts is run once by the next Prepare.
+	starts    func()
 	noLogging bool
 
 	mu       sync.Mutex
@@ -57,7 +59,17 @@ func (b *fakeBroker) setTools(defs ...string) {
 	}
 }
 
-func (b *fakeBroker) Tools(context.Context, broker.Caller) []*catalog.Tool {
+func (b *fakeBroker) Prepare(context.Context, broker.Caller) {
+	b.mu.Lock()
+	starts := b.starts
+	b.starts = nil
+	b.mu.Unlock()
+	if starts != nil {
+		starts()
+	}
+}
+
+func (b *fakeBroker) Tools(broker.Caller) []*catalog.Tool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.tools

@@ -17,8 +17,11 @@ import (
 
 // Broker is what the face needs of the broker.
 type Broker interface {
-	// Tools returns the tools that the caller may see, in a stable order.
-	Tools(ctx context.Context, caller broker.Caller) []*catalog.Tool
+	// Prepare brings lists up to date: it starts what was never listed, and waits a
+	// while for it.
+	Prepare(ctx context.Context, caller broker.Caller)
+	// Tools returns the tools that the caller may see now, in a stable order.
+	Tools(caller broker.Caller) []*catalog.Tool
 	// Call carries a request to a server. Notifications go to c.Notify in order and
 	// on the caller's goroutine, before Call returns and not after. Ending ctx is
 	// the client's cancel.

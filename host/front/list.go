@@ -34,13 +34,14 @@ func toolDefinition(t *catalog.Tool) definition {
 // listing makes the handler of a list: it answers with a page of what this caller
 // may see of all, as member of the result, each item in the bytes that its server
 // sent but for the name.
-func listing[T any](member string, all func(Broker, context.Context, broker.Caller) []T, as func(T) definition) func(*Server, context.Context, *request) error {
+func listing[T any](member string, all func(Broker, broker.Caller) []T, as func(T) definition) func(*Server, context.Context, *request) error {
 	return func(s *Server, ctx context.Context, r *request) error {
 		cursor, err := cursorOf(r.Message)
 		if err != nil {
 			return err
 		}
-		items := all(s.broker, ctx, r.caller)
+		r.prepare(func() { s.broker.Prepare(ctx, r.caller) })
+		items := all(s.broker, r.caller)
 		stamp := func() stamp { return stampOf(items, as) }
 		from, to, next, err := paginate(len(items), stamp, cursor, s.opts.PageSize)
 		if err != nil {

@@ -33,11 +33,14 @@ type notices struct {
 	admits func(mcp.LoggingLevel) bool
 	wake   chan struct{} // of capacity 1: there may be something to take
 
-	mu       sync.Mutex
-	changed  bool
-	messages []rpc.Payload
-	stream   int // the stream that may take, 0 for none; the newest is the one
-	streams  int
+	mu      sync.Mutex
+	changed bool
+	// preparing counts the lists under way that wait for providers: a change
+	// meanwhile will be in them, so it is not told before.
+	preparing int
+	messages  []rpc.Payload
+	stream    int // the stream that may take, 0 for none; the newest is the one
+	streams   int
 }
 
 func newNotices(admits func(mcp.LoggingLevel) bool) *notices {
@@ -95,9 +98,24 @@ func (n *notices) take(stream int) (changed bool, messages []rpc.Payload) {
 	if n.stream != stream {
 		return false, nil
 	}
-	changed, messages = n.changed, n.messages
-	n.changed, n.messages = false, nil
+	messages, n.messages = n.messages, nil
+	if n.preparing == 0 {
+		changed, n.changed = n.changed, false
+	}
 	return changed, messages
+}
+
+// prepare runs what brings a list of this client up to date. Changes until then
+// will be in the list that is taken afterwards, and are none to the client.
+func (n *notices) prepare(update func()) {
+	n.mu.Lock()
+	n.preparing++
+	n.mu.Unlock()
+	update()
+	n.mu.Lock()
+	n.preparing--
+	n.changed = false
+	n.mu.Unlock()
 }
 
 // relay writes a client's notices to its stream until ctx or the face ends (nil),

@@ -157,3 +157,25 @@ func TestListenOnStdio(t *testing.T) {
 		}
 	}
 }
+
+func TestChangesWithinAListAreNotToldBesideIt(t *testing.T) {
+	b := newFakeBroker()
+	s := newServer(t, b)
+	c := connect(t, s)
+	c.initialize("2025-11-25")
+	b.starts = func() { // the list itself starts a provider, and waits for it
+		b.setTools("late")
+		s.ToolsChanged()
+	}
+	if m := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(string(m.Result), `"late"`) {
+		t.Fatalf("instead of the list: %s", m.text)
+	}
+	b.setTools("late", "later")
+	s.ToolsChanged()
+	if m := c.next(); m.Method != "notifications/tools/list_changed" {
+		t.Fatalf("after the list a change is one again, but came: %s", m.text)
+	}
+	if m := c.ask(`{"jsonrpc":"2.0","id":2,"method":"ping"}`); m.Method != "" {
+		t.Errorf("one change was told twice: %s", m.text)
+	}
+}

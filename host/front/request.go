@@ -115,6 +115,16 @@ func (r *request) notify(m *rpc.Message) error {
 	return nil
 }
 
+// prepare runs what brings a list up to date, without telling the client of the
+// changes that it is about to see.
+func (r *request) prepare(update func()) {
+	if r.session == nil { // its streams are other requests, which know nothing of this one
+		update()
+		return
+	}
+	r.session.notices.prepare(update)
+}
+
 // answerLost tells of an answer that the host has and cannot pass on.
 func answerLost() *rpc.Error {
 	return &rpc.Error{
