@@ -15,6 +15,7 @@ import (
 func TestProgress(t *testing.T) {
 	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
 		c := open(config(t, p, "", provider{name: "fake"}))
+		c.Request(t, "tools/list", "") // what a cold provider adds to the view is no stray message after this
 		const calls = 100
 		for range calls {
 			progress(t, c)
@@ -68,6 +69,7 @@ func progress(t *testing.T, c client) {
 func TestNoToken(t *testing.T) {
 	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
 		c := open(config(t, p, "", provider{name: "fake"}))
+		c.Request(t, "tools/list", "") // what a cold provider adds to the view is no stray message after this
 		r := c.Request(t, "tools/call", `{"name":"fake_progress","arguments":{"n":3}}`)
 		if r.Error != nil || len(r.Notes) != 0 || len(c.Heard()) != 0 {
 			t.Errorf("without a token: error %s, %d notes on the stream, %d elsewhere", r.Error, len(r.Notes), len(c.Heard()))

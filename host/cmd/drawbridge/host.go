@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/drawbridge-mcp/drawbridge/host/broker"
+	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/front"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/rpc"
+	"github.com/drawbridge-mcp/drawbridge/host/session"
+	"github.com/drawbridge-mcp/drawbridge/host/supervise"
+)
+
+// host is a host's parts, wired. Each is made once, before anything starts, and
+// knows those below it; what has to go up goes through upward.
+type host struct {
+	cfg      *config.Config
+	log      *slog.Logger
+	redactor *redact.Redactor
+	run      *supervise.RunDir
+	plugins  plugins
+	catalog  *catalog.Store
+	sessions *session.Manager
+	broker   *broker.Broker
+	front    *front.Server
+	// specs are the enabled providers, once start has checked them.
+	specs []session.Spec
+	// warming are the starts that nobody waits for.
+	warming sync.WaitGroup
+
+	stopOnce   sync.Once
+	stop       context.Context
+	stopCancel context.CancelFunc
+}
+
+// newHost makes a host; nothing runs yet. Its log goes to w, without secrets.
+// close must be called.
+func newHost(cfg *config.Config, level slog.Level, w io.Writer) (*host, error) {
+	id := newHostID()
+	h := &host{cfg: cfg, redactor: new(redact.Redactor)}
+	h.log = slog.New(slog.NewTextHandler(redact.Writer(w, h.redactor), &slog.HandlerOptions{Level: level}))
+	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("state_dir: %w", err)
+	}
+	run, err := supervise.OpenRunDir(id)
+	if err != nil {
+		return nil, err
+	}
+	h.run = run
+	launcher := &supervise.Launcher{
+		HostID: id,
+		RunDir: run.Path,
+		LogDir: filepath.Join(cfg.Host.StateDir, "logs"),
+		Logger: h.log,
+		Redact: h.redactor.Text,
+		Env:    os.Environ(),
+	}
+	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins}
+	h.catalog = newCatalog(cfg, func() { h.front.ToolsChanged() })
+	h.sessions = session.NewManager(session.Options{
+		Launcher: launcher, Listener: upward{h}, SpoolDir: run.Path, Logger: h.log, Version: version,
+	})
+	h.broker = newBroker(cfg, h.sessions, h.catalog)
+	h.front = front.New(front.Options{
+		Broker: h.broker, Version: version, MaxRequest: cfg.Host.MaxRequest, WriteTimeout: cfg.Host.WriteTimeout,
+		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, SpoolDir: run.Path, Logger: h.log,
+	})
+	return h, nil
+}
+
+// newHostID is random: several hosts share a machine, and a state dir.
+func newHostID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}
+
+func newCatalog(cfg *config.Config, onChange func()) *catalog.Store {
+	var providers []catalog.Provider
+	for _, p := range cfg.Providers {
+		if p.Enabled {
+			providers = append(providers, catalog.Provider{Slug: p.Slug, Tools: p.Tools, Except: p.Except})
+		}
+	}
+	return catalog.New(catalog.Options{Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange}, providers)
+}
+
+func newBroker(cfg *config.Config, sessions *session.Manager, store *catalog.Store) *broker.Broker {
+	var providers []broker.Provider
+	for _, p := range cfg.Providers {
+		if p.Enabled {
+			providers = append(providers, broker.Provider{
+				Slug: p.Slug, Label: p.Label, MaxMessage: p.Limits.MaxMessage, CallTimeoutMax: p.Limits.CallTimeoutMax,
+			})
+		}
+	}
+	return broker.New(broker.Options{
+		Sessions: broker.Of(sessions), Catalog: store, Providers: providers,
+		Bare: cfg.Host.Names == "bare", ListWait: cfg.Host.ListWait,
+	})
+}
+
+// start checks every provider and hands them to the sessions; the eager ones
+// start. With an error among the diagnostics, which is a mistake in the file,
+// nothing starts. What is wrong with one provider alone becomes its fault, and is
+// a warning here: it costs the others nothing.
+func (h *host) start(ctx context.Context) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	if problem := checkTemp(); problem != nil {
+		return hcl.Diagnostics{problem}
+	}
+	for _, p := range h.plugins.prepare(ctx, h.cfg) {
+		h.redactor.Add(p.secrets...)
+		diags = append(diags, p.mistakes...)
+		for _, d := range p.faults {
+			warned := *d
+			warned.Severity = hcl.DiagWarning
+			diags = append(diags, &warned)
+		}
+		h.specs = append(h.specs, p.spec)
+	}
+	if diags.HasErrors() {
+		return diags
+	}
+	h.sessions.Apply(h.specs)
+	for _, p := range h.cfg.Providers {
+		if p.Enabled && p.Start == "eager" && !p.Required {
+			h.warming.Go(func() { _, _ = h.sessions.Get(ctx, p.Slug) }) // its state tells how it went
+		}
+	}
+	return diags
+}
+
+// requireAll starts the required providers and ends the host if one cannot.
+func (h *host) requireAll(ctx context.Context, fail context.CancelCauseFunc) {
+	for _, p := range h.cfg.Providers {
+		if p.Enabled && p.Required {
+			h.warming.Go(func() {
+				if _, err := h.sessions.Get(ctx, p.Slug); err != nil && ctx.Err() == nil {
+					fail(fmt.Errorf("a required provider cannot start: %w", err))
+				}
+			})
+		}
+	}
+}
+
+// stopping is the context of all that ends the host: it lasts for the stop budget
+// from its first use on, or until hurry ends.
+func (h *host) stopping(hurry context.Context) context.Context {
+	h.stopOnce.Do(func() {
+		h.stop, h.stopCancel = context.WithTimeout(hurry, h.cfg.Host.StopBudget)
+	})
+	return h.stop
+}
+
+// closeFace takes no more requests and lets those in flight end, for as long as
+// the most patient provider's stop_grace.
+func (h *host) closeFace(hurry context.Context) {
+	var grace time.Duration
+	for _, s := range h.specs {
+		grace = max(grace, s.StopGrace)
+	}
+	ctx, cancel := context.WithTimeout(h.stopping(hurry), grace)
+	defer cancel()
+	h.front.Close(ctx)
+}
+
+// close ends what is left: every provider by its ladder, side by side, within the
+// stop budget.
+func (h *host) close(hurry context.Context) {
+	ctx := h.stopping(hurry)
+	defer h.stopCancel()
+	h.sessions.Stop(ctx)
+	h.warming.Wait()
+	if err := h.run.Close(); err != nil {
+		h.log.Warn("socket folder stays behind", "error", err)
+	}
+}
+
+// upward carries what servers say to the parts above the sessions.
+type upward struct{ h *host }
+
+func (u upward) Tools(slug, instance string, defs []json.RawMessage) {
+	if err := u.h.catalog.Put(slug, instance, defs); err != nil {
+		u.h.log.Warn("some of a provider's tools are hidden", "provider", slug, "why", err)
+	}
+}
+
+func (u upward) Log(_, _, level string, m *rpc.Message) {
+	u.h.front.Log(level, m)
+	_ = m.Close() // what the clients were given is theirs
+}
+
+// State logs what a unit does not: it tells of failures itself.
+func (u upward) State(slug string, s session.State) {
+	level := slog.LevelDebug
+	if s.Name == string(supervise.Ready) {
+		level = slog.LevelInfo
+	}
+	u.h.log.Log(context.Background(), level, "provider is "+s.Name, "provider", slug)
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	if name, ok := asPlugin(os.Args); ok {
+		servePlugin(name) // before flags and config: the host starts us, not a person
+		return
+	}
+	// A client that closes our output is an error to handle, not a signal to die of.
+	signal.Ignore(syscall.SIGPIPE)
+	stop, hurry := onSignals(os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(stop, os.Args[1:], process{os.Stdin, os.Stdout, os.Stderr, hurry}))
+}
+
+// process is what a command has of its process, as a value, so that tests can run
+// commands in theirs.
+type process struct {
+	in       io.Reader
+	out, err io.Writer
+	// hurry ends when stopping is to skip its waits.
+	hurry context.Context
+}
+
+// onSignals returns a context that ends with the first of the signals and one
+// that ends with the second. Both live as long as the process.
+func onSignals(signals ...os.Signal) (first, second context.Context) {
+	first, stop := context.WithCancel(context.Background())
+	second, hurry := context.WithCancel(context.Background())
+	got := make(chan os.Signal, 2)
+	signal.Notify(got, signals...)
+	go func() {
+		<-got
+		stop()
+		<-got
+		hurry()
+	}()
+	return first, second
+}
+
+// The exit codes of every command.
+const (
+	exitOK      = 0
+	exitError   = 1 // the command failed, or the call ended in an error
+	exitChanges = 2 // `fmt --check` found something to write
+	exitTool    = 3 // `call`: the tool answered isError
+)
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, p process) int {
+	root := newRoot(p)
+	root.SetArgs(args)
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.err)
+	return exitCode(root.ExecuteContext(ctx), p.err)
+}

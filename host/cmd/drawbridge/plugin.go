@@ -1,0 +1,28 @@
+package main
+
+import (
+	"github.com/drawbridge-mcp/drawbridge/plugins/stdio"
+	"github.com/drawbridge-mcp/drawbridge/shared/provider"
+	"github.com/drawbridge-mcp/drawbridge/shared/sdk"
+)
+
+// builtin are the plugins in this binary. They run as processes of their own and
+// use the public contract and nothing else.
+var builtin = map[string]func() provider.Provider{
+	"stdio": stdio.New,
+}
+
+// asPlugin says whether this process is to be a built-in plugin: `drawbridge
+// plugin NAME`, as the host starts it.
+func asPlugin(args []string) (string, bool) {
+	if len(args) == 3 && args[1] == "plugin" {
+		if _, ok := builtin[args[2]]; ok {
+			return args[2], true
+		}
+	}
+	return "", false
+}
+
+func servePlugin(name string) {
+	sdk.Serve(builtin[name]())
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/session"
+	"github.com/drawbridge-mcp/drawbridge/host/supervise"
+	"github.com/drawbridge-mcp/drawbridge/shared/provider"
+)
+
+// describeTimeout bounds one question to a third-party plugin, its start
+// included: an interpreter needs a second or two, and a host that starts waits.
+const describeTimeout = 5 * time.Second
+
+// plugins answers what a config needs to know of the plugins that it names. A
+// built-in plugin answers in this process; a third-party one is started,
+// asked and stopped.
+type plugins struct {
+	launcher *supervise.Launcher
+	declared map[string]*config.Plugin
+}
+
+// exec says how the plugin of p is run.
+func (pl plugins) exec(p *config.Provider) supervise.Exec {
+	if d, ok := pl.declared[p.Plugin]; ok {
+		return supervise.Exec{Name: d.Name, Path: d.Path, SHA256: d.SHA256, MTLS: d.MTLS}
+	}
+	return supervise.Exec{Name: p.Plugin, Builtin: true}
+}
+
+func (pl plugins) describe(ctx context.Context, p *config.Provider) (provider.Description, error) {
+	if make, ok := builtin[p.Plugin]; ok {
+		return make().Describe(ctx)
+	}
+	return pl.launcher.Describe(ctx, specOf(p, pl.exec(p)).Spec)
+}
+
+func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.Config) (provider.Diagnostics, error) {
+	if make, ok := builtin[p.Plugin]; ok {
+		return make().Validate(ctx, c)
+	}
+	spec := specOf(p, pl.exec(p)).Spec
+	spec.Config = c
+	return pl.launcher.Validate(ctx, spec)
+}
+
+// prepared is one provider, checked.
+type prepared struct {
+	spec session.Spec
+	// secrets are the values to keep out of every sink.
+	secrets []string
+	// mistakes are errors of the file, which nothing may start with; faults are
+	// what keeps this provider alone from starting.
+	mistakes, faults hcl.Diagnostics
+}
+
+// prepare decodes and validates every enabled provider, side by side, so that a
+// slow plugin costs the others nothing.
+func (pl plugins) prepare(ctx context.Context, cfg *config.Config) []prepared {
+	var enabled []*config.Provider
+	for _, p := range cfg.Providers {
+		if p.Enabled {
+			enabled = append(enabled, p)
+		}
+	}
+	out := make([]prepared, len(enabled))
+	var all sync.WaitGroup
+	for i, p := range enabled {
+		all.Go(func() { out[i] = pl.prepareOne(ctx, p) })
+	}
+	all.Wait()
+	return out
+}
+
+func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	out := prepared{spec: specOf(p, pl.exec(p))}
+	about, err := pl.describe(ctx, p)
+	if err != nil {
+		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: err.Error(), Subject: p.Range.Ptr()})
+		return out
+	}
+	decoded, diags, missing := config.DecodeBody(p, about.Config)
+	out.mistakes, out.secrets = diags, decoded.Secrets
+	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
+	if missing.HasErrors() {
+		out.fault(p, supervise.PhaseConfig, missing...)
+		return out
+	}
+	if diags.HasErrors() {
+		return out
+	}
+	found, err := pl.validate(ctx, p, decoded.Config)
+	if err != nil {
+		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: err.Error(), Subject: p.Range.Ptr()})
+		return out
+	}
+	located := config.Locate(p, about.Config, withoutSecrets(found, decoded.Secrets))
+	if located.HasErrors() {
+		out.fault(p, supervise.PhaseConfig, located...)
+		return out
+	}
+	out.faults = append(out.faults, located...)
+	return out
+}
+
+// withoutSecrets is what a plugin said of a config, without what the config holds.
+func withoutSecrets(found provider.Diagnostics, secrets []string) provider.Diagnostics {
+	var r redact.Redactor
+	r.Add(secrets...)
+	out := slices.Clone(found)
+	for i := range out {
+		out[i].Summary, out[i].Detail = r.Text(out[i].Summary), r.Text(out[i].Detail)
+	}
+	return out
+}
+
+// fault records what keeps the provider from starting.
+func (out *prepared) fault(p *config.Provider, phase supervise.Phase, diags ...*hcl.Diagnostic) {
+	out.faults = append(out.faults, diags...)
+	for _, d := range diags {
+		if d.Severity != hcl.DiagError {
+			continue
+		}
+		cause := d.Summary
+		if d.Detail != "" {
+			cause += ": " + d.Detail
+		}
+		out.spec.Fault = &supervise.Failure{Provider: p.Slug, Label: p.Label, Where: place(d.Subject, p.Range), Phase: phase, Cause: cause}
+		return
+	}
+}
+
+// place is file:line of a diagnostic, or of the provider's block.
+func place(at *hcl.Range, block hcl.Range) string {
+	if at == nil {
+		at = &block
+	}
+	return fmt.Sprintf("%s:%d", filepath.Base(at.Filename), at.Start.Line)
+}
+
+func specOf(p *config.Provider, exec supervise.Exec) session.Spec {
+	return session.Spec{
+		Spec: supervise.Spec{
+			Provider: p.Slug, Label: p.Label, Where: place(nil, p.Range),
+			Exec:         exec,
+			MaxMessage:   p.Limits.MaxMessage,
+			StartTimeout: p.Limits.StartTimeout,
+			StopGrace:    p.Limits.StopGrace,
+			Restart: supervise.Policy{
+				Intensity: p.Restart.Intensity, Period: p.Restart.Period,
+				Backoff: p.Restart.Backoff, BackoffMax: p.Restart.BackoffMax,
+				StableAfter: p.Restart.StableAfter, Cooldown: p.Restart.Cooldown,
+			},
+		},
+		CallTimeout: p.Limits.CallTimeout, CallTimeoutMax: p.Limits.CallTimeoutMax,
+		MaxPages: p.Limits.MaxPages, MaxDefinitions: p.Limits.MaxDefinitions, MaxListBytes: p.Limits.MaxListBytes,
+	}
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drawbridge-mcp/drawbridge/host/config"
+)
+
+// globals are the flags of every command.
+type globals struct {
+	std      process
+	config   string
+	json     bool
+	logLevel string
+}
+
+func newRoot(std process) *cobra.Command {
+	g := &globals{std: std}
+	root := &cobra.Command{
+		Use:   "drawbridge",
+		Short: "The gate through which MCP clients reach the MCP servers of this machine",
+		Long: `Drawbridge starts the MCP servers that its owner declares in HCL, keeps each in a
+supervised process of its own, and is the one MCP server that clients know.
+
+What crosses the bridge is what the file on disk declares, and nothing else.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.PersistentFlags().StringVar(&g.config, "config", "",
+		"configuration `PATH`, a file or a folder of *.hcl (default $DRAWBRIDGE_CONFIG, ./providers.hcl, or $XDG_CONFIG_HOME/drawbridge/)")
+	root.PersistentFlags().StringVar(&g.logLevel, "log-level", "info", "`LEVEL` of the log on stderr: debug, info, warn, error")
+	root.AddCommand(newServe(g), newValidate(g), newFmt(g), newTools(g), newCall(g), newVersion(g))
+	return root
+}
+
+// wantsJSON adds the flag of commands that programs use.
+func (g *globals) wantsJSON(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&g.json, "json", false, "print JSON for programs")
+	return cmd
+}
+
+// configPath finds the configuration in the documented order.
+func (g *globals) configPath() (string, error) {
+	if g.config != "" {
+		return g.config, nil
+	}
+	if p := os.Getenv("DRAWBRIDGE_CONFIG"); p != "" {
+		return p, nil
+	}
+	looked := []string{"providers.hcl"}
+	dir := os.Getenv("XDG_CONFIG_HOME")
+	if dir == "" {
+		if home, err := os.UserHomeDir(); err == nil {
+			dir = filepath.Join(home, ".config")
+		}
+	}
+	if dir != "" {
+		looked = append(looked, filepath.Join(dir, "drawbridge"))
+	}
+	for _, p := range looked {
+		if _, err := os.Stat(p); err == nil {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("no configuration: looked for %s; write one, or name it with --config", strings.Join(looked, " and "))
+}
+
+// newHost makes a host whose log is at the level asked for.
+func (g *globals) newHost(cfg *config.Config) (*host, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", g.logLevel)
+	}
+	return newHost(cfg, level, g.std.err)
+}
+
+// exit is an error that was already told to the person, with its code.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+func exitCode(err error, stderr io.Writer) int {
+	var code exit
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintf(stderr, "drawbridge: %v\n", err)
+	return exitError
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/drawbridge-mcp/drawbridge/host/access"
+	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/front"
+)
+
+func newServe(g *globals) *cobra.Command {
+	var stdio bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the host: over streamable HTTP, or with --stdio for one client",
+		Long: `Runs the host until it is told to stop (Ctrl-C, SIGTERM, or with --stdio the end of
+its input). Over HTTP it prints, when ready, one line with its URL and one with
+where the token is. Logs go to stderr; with --stdio nothing but MCP is on stdout.
+
+Exit codes: 0 stopped as asked, 1 it could not run.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := g.readable()
+			if err != nil {
+				return err
+			}
+			h, err := g.newHost(cfg)
+			if err != nil {
+				return err
+			}
+			ctx, fail := context.WithCancelCause(cmd.Context())
+			defer fail(nil)
+			if err = g.begin(ctx, h); err == nil {
+				h.requireAll(ctx, fail)
+				if stdio {
+					err = h.serveStdio(ctx, g.std)
+				} else {
+					err = h.serveHTTP(ctx, g.std)
+				}
+			}
+			h.close(g.std.hurry)
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+				return cause
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&stdio, "stdio", false, "serve one client on stdin and stdout")
+	return cmd
+}
+
+// begin starts a host and shows what is wrong with its configuration.
+func (g *globals) begin(ctx context.Context, h *host) error {
+	diags := h.start(ctx)
+	if err := config.WriteDiagnostics(g.std.err, h.cfg, append(diags, h.cfg.Notices...), false); err != nil {
+		return err
+	}
+	if diags.HasErrors() {
+		return exit(exitError)
+	}
+	return nil
+}
+
+// serveStdio serves one client until its input ends, or ctx does. In the latter
+// case the calls in flight may still end.
+func (h *host) serveStdio(ctx context.Context, p process) error {
+	served := make(chan error, 1)
+	go func() { served <- h.front.ServeStdio(context.WithoutCancel(ctx), p.in, p.out) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	h.closeFace(p.hurry)
+	return <-served
+}
+
+// serveHTTP listens, says so, and serves until ctx is done.
+func (h *host) serveHTTP(ctx context.Context, p process) error {
+	token, err := access.LoadOrCreateToken(h.cfg.Host.StateDir)
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", h.cfg.Host.HTTP.Listen)
+	if err != nil {
+		return fmt.Errorf("%w; stop what listens there, or set another address as host.http.listen", err)
+	}
+	server := front.HTTPServer(h.front.Handler(front.HTTPOptions{
+		Listen:         listener.Addr().String(),
+		AllowedHosts:   h.cfg.Host.HTTP.AllowedHosts,
+		AllowedOrigins: h.cfg.Host.HTTP.AllowedOrigins,
+		Token:          token.Check,
+	}), h.log)
+	fmt.Fprintf(p.out, "drawbridge: ready at http://%s/mcp\n", listener.Addr())
+	fmt.Fprintf(p.out, "drawbridge: the token is in %s\n", token.Path())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	h.closeFace(p.hurry)
+	_ = server.Close() // the face has ended its requests; what is open is idle, or hangs
+	<-served
+	return nil
+}
+
+// checkTemp says what is wrong with TMPDIR: every server would trip over it, and
+// says so less clearly.
+func checkTemp() *hcl.Diagnostic {
+	dir := os.TempDir()
+	wrong := func(why string) *hcl.Diagnostic {
+		return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Unusable TMPDIR",
+			Detail: fmt.Sprintf("TMPDIR is %q, which %s. Create it, or unset TMPDIR.", dir, why)}
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return wrong("does not exist")
+	case !info.IsDir():
+		return wrong("is not a folder")
+	}
+	probe, err := os.CreateTemp(dir, "drawbridge-probe-*")
+	if err != nil {
+		return wrong("is not writable")
+	}
+	_ = probe.Close()
+	if err := os.Remove(filepath.Clean(probe.Name())); err != nil {
+		return wrong("keeps files from being removed")
+	}
+	return nil
+}
