@@ -35,6 +35,10 @@ type Instance struct {
 	// relist and relevel have room for one signal: the server's tools, or the log
 	// level that is wanted, have changed.
 	relist, relevel chan struct{}
+	// told is the level that an older server was told last. The start has it, then keep.
+	told string
+	// kept is closed when keep has ended: the instance says nothing any more.
+	kept chan struct{}
 }
 
 // Call is a client's request on its way to a server.
@@ -108,6 +112,14 @@ type opening struct {
 // error is a *supervise.Failure.
 func (o *opening) open(ctx context.Context) (*Instance, error) {
 	spec := o.e.spec
+	// A list of the instance before must not come after this one's.
+	if before := o.e.current.Load(); before != nil {
+		select {
+		case <-before.kept:
+		case <-ctx.Done():
+			return nil, o.failure(supervise.PhaseStart, ctx.Err(), nil)
+		}
+	}
 	diags, err := o.proc.Remote().Start(ctx, provider.StartRequest{
 		Config: spec.Config, Mark: o.proc.Mark(), MaxMessage: spec.MaxMessage,
 	})
@@ -130,15 +142,18 @@ func (o *opening) open(ctx context.Context) (*Instance, error) {
 		log:     o.m.opts.Logger.With("provider", spec.Provider, "instance", o.proc.Mark()),
 		relist:  make(chan struct{}, 1),
 		relevel: make(chan struct{}, 1),
+		kept:    make(chan struct{}),
 	}
 	i.link = newLink(conn, hang, linkOptions{
 		dir: o.m.opts.SpoolDir, maxMessage: spec.MaxMessage, peer: i, noise: &o.e.noise, logger: i.log,
 	})
+	i.link.start()
 	if err := o.greetAndList(ctx, i); err != nil {
 		i.link.close()
 		return nil, err
 	}
 	o.e.current.Store(i)
+	wake(i.relevel) // it may have changed since it was told
 	o.m.work.Go(i.keep)
 	return i, nil
 }
@@ -207,8 +222,8 @@ func (o *opening) firstList(ctx context.Context, i *Instance) ([]json.RawMessage
 func (o *opening) failure(phase supervise.Phase, err error, l *link) *supervise.Failure {
 	f := o.e.failure(phase, err.Error())
 	switch {
-	case l != nil && l.ended(), o.ending():
-		if l == nil || l.over == nil || l.over.status == nil {
+	case errors.Is(err, errServerEnded), o.ending() && (l == nil || errors.Is(err, context.Canceled)):
+		if l == nil || !l.ended() || l.over.status == nil {
 			// The plugin went down with its server, and is about to be gone.
 			select {
 			case <-o.proc.Done():
@@ -217,7 +232,7 @@ func (o *opening) failure(phase supervise.Phase, err error, l *link) *supervise.
 		}
 		return o.proc.Failure(phase)
 	case errors.Is(err, context.DeadlineExceeded):
-		f.Cause = fmt.Sprintf("%s timed out after %s", phase, o.e.spec.StartTimeout)
+		f.Cause = fmt.Sprintf("timed out after %s", o.e.spec.StartTimeout)
 	case errors.Is(err, context.Canceled):
 		f.Cause = "the start was called off"
 	}
@@ -268,9 +283,10 @@ func (i *Instance) subscribe(ctx context.Context) {
 // with each request.
 func (i *Instance) setLevel(ctx context.Context) {
 	level := i.level()
-	if level == "" || i.server.Era != Legacy || !i.server.Declares("logging") {
+	if level == "" || level == i.told || i.server.Era != Legacy || !i.server.Declares("logging") {
 		return
 	}
+	i.told = level
 	quoted, _ := json.Marshal(level) // cannot fail
 	i.fire(ctx, methodSetLevel, json.RawMessage(`{"level":`+string(quoted)+`}`))
 }
@@ -285,6 +301,7 @@ func (i *Instance) fire(ctx context.Context, method string, params json.RawMessa
 
 // keep serves a ready instance until its stream ends, and then ends its process.
 func (i *Instance) keep() {
+	defer close(i.kept)
 	for open := true; open; {
 		select {
 		case <-i.relist:

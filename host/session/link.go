@@ -84,7 +84,7 @@ type link struct {
 	counts  counts
 }
 
-// newLink starts the reader of a fresh exchange. close must be called.
+// newLink makes the link of a fresh exchange; start starts it.
 func newLink(conn provider.HostConn, hang context.CancelFunc, opts linkOptions) *link {
 	l := &link{
 		conn: conn, hang: hang, opts: opts,
@@ -95,9 +95,13 @@ func newLink(conn provider.HostConn, hang context.CancelFunc, opts linkOptions) 
 		replies: make(chan rpc.Payload, replyBacklog),
 	}
 	l.lastID.Store(firstID)
+	return l
+}
+
+// start starts the reader, and with it what the peer hears. close must be called.
+func (l *link) start() {
 	l.work.Go(l.readAll)
 	l.work.Go(l.sendReplies)
-	return l
 }
 
 // close ends the exchange and waits for the link's goroutines.
@@ -136,23 +140,30 @@ func (l *link) send(ctx context.Context, c *call, p rpc.Payload) error {
 	}
 	seq, inline := l.number(p)
 	c.seq, c.upTo = seq, l.sent
-	c.begun = true
 	c.dispatched = p.Len() <= provider.SendChunk // its first chunk is its last
 	if !inline {
 		c.pushed = make(chan struct{})
 	}
 	l.mu.Unlock()
+	l.transmit(seq, p, c, inline)
+	return nil
+}
+
+// transmit sends a numbered message and frees the slot.
+func (l *link) transmit(seq uint64, p rpc.Payload, c *call, inline bool) {
 	if inline {
 		l.push(seq, p, c)
 		<-l.slot
-		return nil
+		return
 	}
-	l.work.Go(func() {
-		defer close(c.pushed)
+	go func() { // number has counted it as work
+		defer l.work.Done()
 		l.push(seq, p, c)
 		<-l.slot
-	})
-	return nil
+		if c != nil {
+			close(c.pushed)
+		}
+	}()
 }
 
 // tell sends a message of our own and is done when it is on the stream, in order
@@ -169,15 +180,7 @@ func (l *link) tell(ctx context.Context, p rpc.Payload) error {
 	}
 	seq, inline := l.number(p)
 	l.mu.Unlock()
-	if inline {
-		l.push(seq, p, nil)
-		<-l.slot
-		return nil
-	}
-	l.work.Go(func() {
-		l.push(seq, p, nil)
-		<-l.slot
-	})
+	l.transmit(seq, p, nil, inline)
 	return nil
 }
 
@@ -209,11 +212,16 @@ func (l *link) acquire(ctx context.Context, expiry <-chan time.Time) error {
 }
 
 // number counts a message that is about to go out, and says whether it can be
-// sent without waiting for the server. The lock is held.
+// sent without waiting for the server. The lock is held, and the link has not
+// ended, so that close waits for a goroutine that is counted here.
 func (l *link) number(p rpc.Payload) (seq uint64, inline bool) {
 	l.seq++
 	l.sent += p.Len()
-	return l.seq, l.sent-l.read <= inlineUnread
+	inline = l.sent-l.read <= inlineUnread
+	if !inline {
+		l.work.Add(1)
+	}
+	return l.seq, inline
 }
 
 // push sends all chunks of a message, of which c may be nil. What was begun is

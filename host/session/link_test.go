@@ -56,6 +56,7 @@ func newRigOf(t testing.TB, maxMessage int64, handle func(*fakeConn, received)) 
 	r.link = newLink(r.conn, hang, linkOptions{
 		dir: t.TempDir(), maxMessage: maxMessage, peer: r.peers, noise: &r.noise, logger: slog.New(slog.DiscardHandler),
 	})
+	r.link.start()
 	t.Cleanup(func() {
 		r.link.close()
 		r.conn.done.Wait()
@@ -435,7 +436,7 @@ func TestC042_LinesOfAnyLength(t *testing.T) {
 	r := newRig(t, func(c *fakeConn, in received) {
 		m := mustParse(t, in)
 		size := 0
-		fmt.Sscan(string(m.Get("params", "n")), &size) //nolint:errcheck // a number
+		fmt.Sscan(string(m.Get("params", "n")), &size)
 		head := `{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"x":"`
 		c.say(head + strings.Repeat("y", size-len(head)-3) + `"}}`)
 	})
@@ -493,7 +494,7 @@ func TestC037_TheEndOfTheStreamEndsEveryCall(t *testing.T) {
 		"signal": {func(c *fakeConn, _ context.CancelFunc) {
 			c.event(provider.Exited{Status: provider.ExitStatus{Signal: 9}})
 		}, "was killed by signal 9 (killed)"},
-		"stream closed":   {func(c *fakeConn, _ context.CancelFunc) { close(c.events) }, "ended the exchange"},
+		"stream closed":   {func(c *fakeConn, _ context.CancelFunc) { c.end() }, "ended the exchange"},
 		"plugin vanished": {func(_ *fakeConn, hang context.CancelFunc) { hang() }, "the plugin is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
