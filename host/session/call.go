@@ -29,8 +29,8 @@ type call struct {
 
 	seq  uint64
 	upTo int64 // link.sent after it
-	// begun: chunks may have gone out. dispatched: the last one has.
-	begun, dispatched bool
+	// dispatched says that its last chunk was handed over, or is about to be.
+	dispatched bool
 	// noted: the reader has put notifications in the queue, and may be putting one.
 	noted bool
 	// pushed is not nil when a goroutine of its own sends the message, and closed
@@ -205,6 +205,18 @@ func (w *wait) next() (taken, bool) {
 	}
 }
 
+// rest passes on what has arrived; true where that ends the call. It is for when
+// nothing more arrives.
+func (w *wait) rest() (taken, bool) {
+	for {
+		t, ok := w.next()
+		if !ok || t.ended {
+			return t, ok
+		}
+		w.pass(t.message)
+	}
+}
+
 // pass hands a notification to the caller.
 func (w *wait) pass(m *rpc.Message) {
 	if m.Method == methodProgress {
@@ -238,15 +250,8 @@ func (w *wait) overtime() string {
 
 // atEnd returns what a call has when the link has ended.
 func (w *wait) atEnd() (*rpc.Message, error) {
-	for { // what had arrived is all there is
-		t, ok := w.next()
-		if !ok {
-			break
-		}
-		if t.ended {
-			return t.result()
-		}
-		w.pass(t.message)
+	if t, ok := w.rest(); ok {
+		return t.result()
 	}
 	w.link.mu.Lock()
 	defer w.link.mu.Unlock()
@@ -269,13 +274,16 @@ func (w *wait) abandoned(ctx context.Context) (*rpc.Message, error) {
 // giveUp tells the server, and takes an answer that still comes.
 func (w *wait) giveUp(reason Reason, cause string) (*rpc.Message, error) {
 	l, c := w.link, w.call
-	if w.call.q.answered() {
-		return w.forAnswer(context.Background())
+	w.silence, w.max = 0, 0 // progress extends nothing any more
+	if c.q.answered() {
+		t, _ := w.rest()
+		return t.result()
 	}
 	l.notify(cancelled(c.id, cause))
-	w.silence, w.max = 0, 0 // progress extends nothing any more
-	if answer, err, ok := w.forLateAnswer(); ok {
-		return answer, err
+	if c.caller { // of the session's own requests nobody minds
+		if answer, err, ok := w.forLateAnswer(); ok {
+			return answer, err
+		}
 	}
 	if w.borrowed && c.pushed != nil {
 		c.timer.Reset(finishGrace)
@@ -294,7 +302,8 @@ func (w *wait) giveUp(reason Reason, cause string) (*rpc.Message, error) {
 	dispatched := c.dispatched || l.over == nil
 	l.mu.Unlock()
 	if c.q.answered() { // it came in the last moment
-		return w.forAnswer(context.Background())
+		t, _ := w.rest()
+		return t.result()
 	}
 	return nil, &Lost{Dispatched: dispatched, Reason: reason, Cause: cause}
 }

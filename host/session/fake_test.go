@@ -11,13 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is what a test waits at most for something that must happen.
 const patience = 10 * time.Second
@@ -37,8 +33,13 @@ type fakeConn struct {
 	sends int
 
 	events chan provider.Event
+	over   chan struct{} // closed when the plugin has ended the stream
+	finish sync.Once
 	done   sync.WaitGroup
 }
+
+// end makes the plugin end the stream, after what was said.
+func (c *fakeConn) end() { c.finish.Do(func() { close(c.over) }) }
 
 type received struct {
 	seq  uint64
@@ -47,7 +48,7 @@ type received struct {
 
 // newFakeConn starts a server that hands what it reads to handle.
 func newFakeConn(ctx context.Context, handle func(*fakeConn, received)) *fakeConn {
-	c := &fakeConn{ctx: ctx, inbox: make(chan received, 4096), events: make(chan provider.Event, 1<<12)}
+	c := &fakeConn{ctx: ctx, inbox: make(chan received, 4096), events: make(chan provider.Event, 1<<12), over: make(chan struct{})}
 	c.done.Go(func() {
 		for {
 			select {
@@ -96,11 +97,20 @@ func (c *fakeConn) Send(f provider.Frame) error {
 
 func (c *fakeConn) Recv() (provider.Event, error) {
 	select {
-	case e, ok := <-c.events:
-		if !ok {
+	case e := <-c.events:
+		return e, nil
+	default:
+	}
+	select {
+	case e := <-c.events:
+		return e, nil
+	case <-c.over:
+		select {
+		case e := <-c.events:
+			return e, nil
+		default:
 			return nil, io.EOF
 		}
-		return e, nil
 	case <-c.ctx.Done():
 		return nil, c.ctx.Err()
 	}
@@ -138,6 +148,7 @@ func (c *fakeConn) say(text string) {
 func (c *fakeConn) event(e provider.Event) {
 	select {
 	case c.events <- e:
+	case <-c.over:
 	case <-c.ctx.Done():
 	}
 }

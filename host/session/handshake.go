@@ -223,7 +223,7 @@ func judge(m *rpc.Message, lost *Lost) verdict {
 		case "-32022": // UnsupportedProtocolVersion
 			supported = stringsAt(m.Get("error", "data"), "supported")
 		case "-32021": // MissingRequiredClientCapability
-			return verdict{modern: true, err: fmt.Errorf("the server refuses server/discover: %s", failureText(m))}
+			return verdict{modern: true, err: fmt.Errorf("server/discover: %s", failureText(m))}
 		}
 	} else {
 		supported = stringsAt(m.Get("result"), "supportedVersions")
@@ -262,7 +262,7 @@ func readInitialize(m *rpc.Message, lost *Lost) (Server, error) {
 	}
 	defer m.Close() //nolint:errcheck // what is kept of it has been copied
 	if m.Kind == rpc.Failure {
-		return Server{}, fmt.Errorf("the server refuses initialize: %s", failureText(m))
+		return Server{}, errors.New(failureText(m))
 	}
 	version, ok := m.GetString("result", "protocolVersion")
 	if !ok {
@@ -298,14 +298,10 @@ func versionError(version string) error {
 		version, strings.Join(mcp.ValidProtocolVersions, ", "))
 }
 
-// failureText is code and message of an error response, for people.
+// failureText says what an error response says, for people.
 func failureText(m *rpc.Message) string {
 	text, _ := m.GetString("error", "message")
-	code := m.Get("error", "code")
-	if code == nil {
-		return text
-	}
-	return fmt.Sprintf("%s (code %s)", text, code)
+	return fmt.Sprintf("the server answered with error %s: %s", m.Get("error", "code"), text)
 }
 
 // stringsAt returns the strings of the array that is a member of an object.

@@ -97,7 +97,7 @@ func TestC115_Negotiation(t *testing.T) {
 		}, "2025-03-26", Legacy, 0},
 		"refuses every version": {func(s *server) {
 			s.when(methodInitialize, failed(-32602, `{"supported":["2025-03-26"]}`))
-		}, "the server refuses initialize: no (code -32602)", 0, 0},
+		}, "the server answered with error -32602: no", 0, 0},
 		"no version": {func(s *server) {
 			s.when(methodInitialize, func(s *server, m *rpc.Message) { s.result(m, `{}`) })
 		}, "names no protocolVersion", 0, 0},
@@ -119,7 +119,7 @@ func TestC115_Negotiation(t *testing.T) {
 		}, `protocol version "2031-01-01", which`, 0, 0},
 		"-32021": {func(s *server) {
 			s.when(methodDiscover, failed(-32021, `{}`))
-		}, "the server refuses server/discover: no (code -32021)", 0, 0},
+		}, "server/discover: the server answered with error -32021: no", 0, 0},
 		"modern that boots slowly and says nothing": {func(s *server) {
 			s.when(methodDiscover, after(12*time.Second, discovered(`["2026-07-28"]`)))
 		}, "2026-07-28", Modern, 12 * time.Second},
@@ -157,7 +157,7 @@ func TestC115_Negotiation(t *testing.T) {
 		"refuses initialize and never answers discover": {func(s *server) {
 			s.when(methodDiscover, func(s *server, _ *rpc.Message) { s.conn.event(provider.Spoke{}) })
 			s.when(methodInitialize, refuse(-32000, "go away"))
-		}, "go away (code -32000)", 0, 2 * probeLimit},
+		}, "error -32000: go away", 0, 2 * probeLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -117,16 +117,19 @@ func (i *Instance) ask(ctx context.Context, method string, params json.RawMessag
 	c := i.link.newCall(false)
 	defer i.link.release(c)
 	m, err := i.link.run(ctx, c, rpc.NewRequest(rpc.Number(c.id), method, params), terms{silence: silence})
-	if err != nil {
-		var lost *Lost
-		if errors.As(err, &lost) {
-			return nil, errors.New(lost.Cause)
-		}
+	var lost *Lost
+	switch {
+	case err == nil:
+	case i.link.ended():
+		return nil, errServerEnded
+	case errors.As(err, &lost):
+		return nil, errors.New(lost.Cause)
+	default:
 		return nil, err
 	}
 	if m.Kind == rpc.Failure {
 		defer m.Close() //nolint:errcheck // nothing of it is kept
-		return nil, fmt.Errorf("the server refuses %s: %s", method, failureText(m))
+		return nil, errors.New(failureText(m))
 	}
 	return m, nil
 }

@@ -60,7 +60,7 @@ func TestC099_AFailureInTheMiddleIsNoList(t *testing.T) {
 			t.Error("half a list was heard of")
 		}
 		st, _ := h.manager.State("p")
-		if st.Name != "starting" || st.Failure == nil || st.Failure.Phase != supervise.PhaseList || !contains(st.Failure.Error(), "page lost (code -32603)") {
+		if st.Name != "starting" || st.Failure == nil || st.Failure.Phase != supervise.PhaseList || !contains(st.Failure.Error(), "error -32603: page lost") {
 			t.Errorf("state while the list is asked for again: %+v, %v", st, st.Failure)
 		}
 		i := <-got
@@ -88,7 +88,7 @@ func TestListsThatAreNone(t *testing.T) {
 		"cursor no string": {page(`{"tools":[],"nextCursor":1}`), "nextCursor is no string"},
 		"no array":         {page(`{"tools":{}}`), `no array "tools"`},
 		"no tools":         {page(`{}`), `no array "tools"`},
-		"refused":          {refuse(-32000, "not today"), "not today (code -32000)"},
+		"refused":          {refuse(-32000, "not today"), "error -32000: not today"},
 		"too many pages": {func() func(*server, *rpc.Message) {
 			n := 0
 			return func(s *server, m *rpc.Message) { n++; s.result(m, fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, n)) }

@@ -164,7 +164,7 @@ func (m *Manager) Get(ctx context.Context, slug string) (*Instance, error) {
 			return i, nil
 		}
 		// Its stream has ended in this moment: the unit is not to give it out again.
-		i.condemn()
+		i.condemn() //nolint:contextcheck // the process ends for all, and not only for this caller
 	}
 }
 

@@ -45,7 +45,7 @@ func (p *plugin) end() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, c := range p.conns {
-			close(c.events)
+			c.end()
 		}
 		close(p.done)
 	})

@@ -228,7 +228,7 @@ func (s *spool) write(m *rpc.Message) (int64, error) {
 	}
 	out := io.NewOffsetWriter(s.file, s.end)
 	var size [8]byte
-	binary.LittleEndian.PutUint64(size[:], uint64(m.Size())) //nolint:gosec // a length
+	binary.LittleEndian.PutUint64(size[:], uint64(m.Size()))
 	if _, err := out.Write(size[:]); err != nil {
 		return 0, fmt.Errorf("spool of a call: %w", err)
 	}
@@ -245,7 +245,7 @@ func (s *spool) read() (*rpc.Message, int64, error) {
 	if _, err := s.file.ReadAt(head[:], s.start); err != nil {
 		return nil, 0, fmt.Errorf("spool of a call: %w", err)
 	}
-	size := int64(binary.LittleEndian.Uint64(head[:])) //nolint:gosec // written above
+	size := int64(binary.LittleEndian.Uint64(head[:]))
 	text := io.NewSectionReader(s.file, s.start+8, size)
 	asm := rpc.NewAssembler(rpc.FromServer, s.dir, 0)
 	if _, err := io.Copy(asm, text); err != nil {

@@ -179,7 +179,7 @@ func TestC040_InitializeIsNeverCancelled(t *testing.T) {
 		h := oneServer(t, s, func(sp *Spec) { sp.StartTimeout = time.Second; sp.Restart.Intensity = 0 })
 		begun := time.Now()
 		_, err := h.manager.Get(t.Context(), "p")
-		wantFailure(t, err, supervise.PhaseInitialize, "initialize timed out after 1s")
+		wantFailure(t, err, supervise.PhaseInitialize, "initialize: timed out after 1s")
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("it took %s", took)
 		}
