@@ -84,7 +84,7 @@ func FuzzLink(f *testing.F) {
 			for _, e := range script(data) {
 				r.conn.event(e)
 			}
-			close(r.conn.events)
+			r.conn.end()
 			for _, ch := range calls {
 				select {
 				case o := <-ch:
@@ -101,5 +101,41 @@ func FuzzLink(f *testing.F) {
 				t.Error("the link does not end")
 			}
 		})
+	})
+}
+
+// FuzzAnswers: whatever a server answers to the requests of a start, it is read
+// without harm, and what is kept of it keeps to the bounds.
+func FuzzAnswers(f *testing.F) {
+	for _, text := range []string{
+		`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{}}`,
+		`{"protocolVersion":"2025-11-25","capabilities":{},"instructions":"x"}`,
+		`{"tools":[{"name":"a"},1,"x"],"nextCursor":"c"}`,
+		`{"supportedVersions":[1]}`, `{"tools":{},"nextCursor":1}`, `{}`,
+	} {
+		f.Add(`{"jsonrpc":"2.0","id":1,"result":` + text + `}`)
+		f.Add(`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"x","data":` + text + `}}`)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := rpc.Parse(rpc.FromServer, []byte(text))
+		if err != nil || m.Kind != rpc.Result && m.Kind != rpc.Failure {
+			t.Skip()
+		}
+		if v := judge(m, nil); v.modern && v.err == nil {
+			if v.server.Version != "2026-07-28" || v.server.Era != Modern {
+				t.Errorf("agreed on %+v", v.server)
+			}
+			_ = v.server.Declares("tools", "listChanged")
+		}
+		if s, err := readInitialize(m, nil); err == nil && (s.Era != Legacy || s.Version > "2025-11-25") {
+			t.Errorf("agreed on %+v", s)
+		}
+		if v := offered(m); v > "2025-11-25" {
+			t.Errorf("initialize with %s", v)
+		}
+		defs, cursor, err := readPage(m, nil, 3)
+		if err == nil && (len(defs) > 3 || cursor != nil && cursor[0] != '"') {
+			t.Errorf("%d definitions, cursor %s", len(defs), cursor)
+		}
 	})
 }
