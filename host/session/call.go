@@ -290,8 +290,7 @@ func (w *wait) giveUp(reason Reason, cause string) (*rpc.Message, error) {
 		select {
 		case <-c.pushed:
 		case <-c.timer.C:
-			l.opts.logger.Error("server does not read its input: ending it, with half a request on the stream")
-			l.hang()
+			l.breakOff("the server does not read its input, and a caller left with half a request on its way")
 			<-c.pushed
 			<-l.done
 		}

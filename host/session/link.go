@@ -75,6 +75,7 @@ type link struct {
 	// have read, by answering what came after them.
 	sent, read int64
 	over       *ending
+	blame      string        // why the host itself has ended the exchange
 	quiet      chan struct{} // not nil while idle is waited for
 
 	done    chan struct{} // closed when the reader has ended; over is set
@@ -227,15 +228,31 @@ func (l *link) number(p rpc.Payload) (seq uint64, inline bool) {
 // push sends all chunks of a message, of which c may be nil. What was begun is
 // completed, or the stream ends.
 func (l *link) push(seq uint64, p rpc.Payload, c *call) {
+	ended := false
 	err := p.Chunks(provider.SendChunk, func(piece []byte, last bool) error {
 		if last && c != nil && !c.dispatched && !l.dispatch(c) {
+			ended = true
 			return errEnded
 		}
-		return l.conn.Send(provider.Frame{Seq: seq, Data: piece, Last: last})
+		err := l.conn.Send(provider.Frame{Seq: seq, Data: piece, Last: last})
+		ended = err != nil
+		return err
 	})
-	if err != nil {
-		l.hang()
+	switch {
+	case ended:
+		l.hang() // the reader knows why, or will
+	case err != nil:
+		l.breakOff("the host could not read the rest of a request: " + err.Error())
 	}
+}
+
+// breakOff ends the exchange for a reason of the host's own.
+func (l *link) breakOff(why string) {
+	l.opts.logger.Error("ending a server that got half a request", "cause", why)
+	l.mu.Lock()
+	l.blame = why
+	l.mu.Unlock()
+	l.hang()
 }
 
 // dispatch marks that the last chunk is about to be handed over; false where the

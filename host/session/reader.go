@@ -16,6 +16,8 @@ type ending struct {
 	// status is how the server ended, nil where the plugin did not say.
 	status *provider.ExitStatus
 	err    error
+	// blame is why the host itself has ended it, "" where it did not.
+	blame string
 }
 
 // who is half a sentence: who ended, and how.
@@ -23,6 +25,8 @@ func (e *ending) who() string {
 	switch {
 	case e.status != nil:
 		return supervise.Ended("the server", *e.status)
+	case e.blame != "":
+		return e.blame
 	case e.err == nil || errors.Is(e.err, io.EOF):
 		return "the plugin has ended the exchange"
 	}
@@ -56,6 +60,7 @@ func (l *link) readAll() {
 	}
 	in.drop()
 	l.mu.Lock()
+	over.blame = l.blame
 	l.over = over
 	l.mu.Unlock()
 	close(l.done)

@@ -408,7 +408,8 @@ func ascending(list []string) bool {
 	return true
 }
 
-// TestReal_AServerThatReadsNoMore: the truth about what was on its way.
+// TestReal_AServerThatReadsNoMore: callers leave in time, each with the truth, and
+// half a message whose rest is gone ends the server.
 func TestReal_AServerThatReadsNoMore(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, nil)
@@ -416,15 +417,41 @@ func TestReal_AServerThatReadsNoMore(t *testing.T) {
 	if _, err := r.call(i, "stop_reading", `{}`); err != nil {
 		t.Fatal(err)
 	}
-	big := `{"text":"` + fakeserver.BigText(8<<20) + `"}`
-	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	// The line that it was about to read is its last.
+	last, leave := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer leave()
+	_, err := i.Do(last, Call{Request: callOf(t, "echo", `{}`)})
+	wantLost(t, err, true, Timeout, "deadline")
+	small, big := callOf(t, "echo", `{}`), callOf(t, "echo", `{"text":"`+fakeserver.BigText(16<<20)+`"}`)
+	defer big.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_, err := i.Do(ctx, Call{Request: callOf(t, "echo", big)})
-	var lost *Lost
-	if !errors.As(err, &lost) {
-		t.Fatalf("the error is %v", err)
+	var all sync.WaitGroup
+	begun := time.Now()
+	all.Go(func() {
+		_, err := i.Do(ctx, Call{Request: big})
+		wantLost(t, err, false, Timeout, "deadline")
+		if took := time.Since(begun); took > 2*(time.Second+cancelGrace+finishGrace) {
+			t.Errorf("the message that was begun: left after %s", took)
+		}
+	})
+	eventually(t, "the message is on its way", func() bool { return len(i.link.slot) == 1 })
+	all.Go(func() {
+		_, err := i.Do(ctx, Call{Request: small})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the call behind it: %v", err)
+		}
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("the call behind it: left after %s", took)
+		}
+	})
+	all.Wait()
+	if got := i.link.over.String(); !contains(got, "does not read its input") {
+		t.Errorf("ended because %s", got)
 	}
-	t.Log(lost)
+	if _, err := r.call(r.get("p"), "echo", `{}`); err != nil {
+		t.Errorf("the next server: %v", err)
+	}
 }
 
 // BenchmarkReal is a call through plugin and server; the fake server's own part is
