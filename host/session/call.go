@@ -298,7 +298,7 @@ func (w *wait) giveUp(reason Reason, cause string) (*rpc.Message, error) {
 	l.mu.Lock()
 	l.forget(c)
 	// What has begun will be completed, so it counts as if it were.
-	dispatched := c.dispatched || l.over == nil
+	dispatched := c.dispatched || l.over == nil && !l.broken
 	l.mu.Unlock()
 	if c.q.answered() { // it came in the last moment
 		t, _ := w.rest()

@@ -75,8 +75,11 @@ type link struct {
 	// have read, by answering what came after them.
 	sent, read int64
 	over       *ending
-	blame      string        // why the host itself has ended the exchange
-	quiet      chan struct{} // not nil while idle is waited for
+	// broken says that the host has ended the exchange, and blame why, where it was
+	// for a reason of its own.
+	broken bool
+	blame  string
+	quiet  chan struct{} // not nil while idle is waited for
 
 	done    chan struct{} // closed when the reader has ended; over is set
 	spoke   chan struct{} // closed when the server has said anything at all
@@ -130,7 +133,7 @@ func (l *link) send(ctx context.Context, c *call, p rpc.Payload) error {
 		return err
 	}
 	l.mu.Lock()
-	if l.over != nil {
+	if l.over != nil || l.broken {
 		l.mu.Unlock()
 		<-l.slot
 		return errEnded
@@ -174,7 +177,7 @@ func (l *link) tell(ctx context.Context, p rpc.Payload) error {
 		return err
 	}
 	l.mu.Lock()
-	if l.over != nil {
+	if l.over != nil || l.broken {
 		l.mu.Unlock()
 		<-l.slot
 		return errEnded
@@ -240,17 +243,23 @@ func (l *link) push(seq uint64, p rpc.Payload, c *call) {
 	})
 	switch {
 	case ended:
-		l.hang() // the reader knows why, or will
+		l.breakOff("") // the reader knows why, or will
 	case err != nil:
 		l.breakOff("the host could not read the rest of a request: " + err.Error())
 	}
 }
 
-// breakOff ends the exchange for a reason of the host's own.
+// breakOff ends the exchange, for a reason of the host's own if there is one.
+// Nothing is sent any more.
 func (l *link) breakOff(why string) {
-	l.opts.logger.Error("ending a server that got half a request", "cause", why)
+	if why != "" {
+		l.opts.logger.Error("ending a server that got half a request", "cause", why)
+	}
 	l.mu.Lock()
-	l.blame = why
+	l.broken = true
+	if l.blame == "" {
+		l.blame = why
+	}
 	l.mu.Unlock()
 	l.hang()
 }
@@ -260,7 +269,7 @@ func (l *link) breakOff(why string) {
 func (l *link) dispatch(c *call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.dispatched = l.over == nil
+	c.dispatched = l.over == nil && !l.broken
 	return c.dispatched
 }
 
