@@ -201,7 +201,7 @@ func (a *Assembler) drop() {
 	}
 	a.buf, a.size = nil, 0
 	if a.file != nil {
-		a.file.Close() //nolint:errcheck,gosec // unlinked, and nothing in it is wanted
+		a.file.Close() // unlinked, and nothing in it is wanted
 		a.file = nil
 	}
 }
@@ -214,7 +214,7 @@ func unlinked(dir string) (*os.File, error) {
 		return nil, err
 	}
 	if err := os.Remove(file.Name()); err != nil {
-		file.Close() //nolint:errcheck,gosec // the error above is the one to report
+		file.Close() // the error above is the one to report
 		return nil, err
 	}
 	return file, nil

@@ -18,7 +18,7 @@ func assemble(a *Assembler, text []byte, n int) (*Message, error) {
 	for rest := text; len(rest) > 0; {
 		k := min(n, len(rest))
 		chunk := bytes.Clone(rest[:k])
-		a.Write(chunk) //nolint:errcheck,gosec // Finish returns it too
+		a.Write(chunk) // Finish returns it too
 		clear(chunk)   // the assembler must have copied it
 		rest = rest[k:]
 	}
@@ -89,7 +89,7 @@ func TestMessagesOneAfterTheOther(t *testing.T) {
 			}
 		}
 	}
-	a.Write([]byte(`{"jsonrpc":`)) //nolint:errcheck,gosec // aborted
+	a.Write([]byte(`{"jsonrpc":`)) // aborted
 	a.Abort()
 	if _, err := assemble(a, []byte(small), 3); err != nil {
 		t.Errorf("after Abort: %v", err)
@@ -135,10 +135,10 @@ func TestErrorsStayUntilFinish(t *testing.T) {
 	if first == nil || n != 7 {
 		t.Fatal(n, first)
 	}
-	if n, err := a.Write([]byte(strings.Repeat(" ", 20))); n != 20 || err != first { //nolint:errorlint // the very same
+	if n, err := a.Write([]byte(strings.Repeat(" ", 20))); n != 20 || err != first { // the very same
 		t.Errorf("then %d, %v", n, err)
 	}
-	if _, err := a.Finish(); err != first { //nolint:errorlint // the very same
+	if _, err := a.Finish(); err != first { // the very same
 		t.Errorf("in the end %v", err)
 	}
 }
@@ -292,6 +292,6 @@ func Example() {
 		SetString("log", "params", "name").
 		Set(json.RawMessage("7"), "params", "_meta", "progressToken").
 		Payload()
-	up.WriteTo(os.Stdout) //nolint:errcheck,gosec // an example
+	up.WriteTo(os.Stdout) // an example
 	// Output: {"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"log","_meta":{"progressToken":7}}}
 }

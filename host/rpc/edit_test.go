@@ -154,7 +154,7 @@ func (o *object) set(value any, path []string) {
 		if _, ok := m.value.(*object); !ok {
 			m.value = &object{}
 		}
-		m.value.(*object).set(value, path[1:]) //nolint:forcetypeassert // just made
+		m.value.(*object).set(value, path[1:]) // just made
 	}
 	if !there {
 		o.members = append(o.members, &entry{path[0], &object{}})

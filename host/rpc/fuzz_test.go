@@ -233,7 +233,7 @@ func FuzzAssembler(f *testing.F) {
 		for range 2 { // the second message is not to see anything of the first
 			for rest := text; len(rest) > 0; {
 				n := min(len(rest), 1+r.IntN(1+r.IntN(40)))
-				a.Write(bytes.Clone(rest[:n])) //nolint:errcheck,gosec // Finish returns it too
+				a.Write(bytes.Clone(rest[:n])) // Finish returns it too
 				rest = rest[n:]
 			}
 			got, err := a.Finish()
@@ -320,7 +320,7 @@ func FuzzEdit(f *testing.F) {
 		}
 		spooled := *m
 		spooled.body = body{file: file, size: m.body.size}
-		defer spooled.Close() //nolint:errcheck // a test's
+		defer spooled.Close() // a test's
 		if _, err := file.Write(m.body.mem); err != nil {
 			t.Fatal(err)
 		}

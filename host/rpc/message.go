@@ -158,7 +158,7 @@ func (m *Message) index(path []string) (int32, bool) {
 		if i < 0 {
 			return 0, false
 		}
-		at = int32(i) //nolint:gosec // bounded by maxMembersServer
+		at = int32(i) // bounded by maxMembersServer
 	}
 	return at, true
 }

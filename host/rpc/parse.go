@@ -187,7 +187,7 @@ func membersOf(s *jsonscan.Scanner) []member {
 		f := &from[i]
 		to[i] = member{
 			name: f.Name, nameAt: f.NameAt, value: f.Value,
-			parent: int32(f.Parent), //nolint:gosec // bounded by MaxMembers
+			parent: int32(f.Parent), // bounded by MaxMembers
 			kind:   f.Kind,
 			open:   f.Kind == '{' && recorded(f.Depth, f.Name),
 		}

@@ -87,7 +87,7 @@ func (t text) splice(patches []patch, object jsonscan.Span, index int32, n *node
 	if err != nil || len(added) == 0 {
 		return patches, err
 	}
-	end := object.Start + 1
+	var end int64
 	if len(limbs) > 0 {
 		end = limbs[len(limbs)-1].value.End
 	} else if end, err = t.brace(object); err != nil {
@@ -196,7 +196,7 @@ func (t text) limbs(limbs []limb, object jsonscan.Span, index int32) ([]limb, er
 	}
 	for i := range m.members {
 		if m.members[i].parent == index {
-			limbs = append(limbs, limb{m.members[i], int32(i)}) //nolint:gosec // bounded by maxMembers
+			limbs = append(limbs, limb{m.members[i], int32(i)}) // bounded by maxMembers
 		}
 	}
 	return limbs, nil

@@ -168,7 +168,7 @@ func (w *wait) forAnswer(ctx context.Context) (*rpc.Message, error) {
 			case ctx.Err() != nil:
 				return w.abandoned(ctx)
 			case w.expired():
-				return w.giveUp(Timeout, w.overtime())
+				return w.giveUp(ctx, Timeout, w.overtime())
 			}
 			continue
 		}
@@ -180,7 +180,7 @@ func (w *wait) forAnswer(ctx context.Context) (*rpc.Message, error) {
 			return w.abandoned(ctx)
 		case <-w.call.timer.C:
 			if w.expired() && !w.call.q.any() {
-				return w.giveUp(Timeout, w.overtime())
+				return w.giveUp(ctx, Timeout, w.overtime())
 			}
 			w.arm()
 		}
@@ -265,14 +265,14 @@ func (w *wait) atEnd() (*rpc.Message, error) {
 // abandoned gives up a call whose context has ended.
 func (w *wait) abandoned(ctx context.Context) (*rpc.Message, error) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return w.giveUp(Timeout, "the caller's deadline has passed")
+		return w.giveUp(ctx, Timeout, "the caller's deadline has passed")
 	}
 	w.deaf = true
-	return w.giveUp(Cancelled, "the caller cancelled it")
+	return w.giveUp(ctx, Cancelled, "the caller cancelled it")
 }
 
 // giveUp tells the server, and takes an answer that still comes.
-func (w *wait) giveUp(reason Reason, cause string) (*rpc.Message, error) {
+func (w *wait) giveUp(ctx context.Context, reason Reason, cause string) (*rpc.Message, error) {
 	l, c := w.link, w.call
 	w.silence, w.max = 0, 0 // progress extends nothing any more
 	if c.q.answered() {

@@ -234,7 +234,7 @@ func (s *Scanner) push(i int, object bool) {
 		f.record = true
 	}
 	if m := s.record.pending; m != none {
-		f.member = int32(m) //nolint:gosec // bounded by MaxMembers
+		f.member = int32(m) // bounded by MaxMembers
 		member := &s.record.members[m]
 		f.record = object && s.opts.Into != nil && s.opts.Into(member.Depth, member.Name)
 		s.record.pending = none

@@ -54,7 +54,7 @@ const (
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, p process) int {
-	root := newRoot(p)
+	root := newRoot(p) //nolint:contextcheck // the context comes with the command
 	root.SetArgs(args)
 	root.SetIn(p.in)
 	root.SetOut(p.out)

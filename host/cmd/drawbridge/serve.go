@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -79,7 +80,7 @@ func (h *host) serveStdio(ctx context.Context, p process) error {
 		return err
 	case <-ctx.Done():
 	}
-	h.closeFace(p.hurry)
+	h.closeFace(p.hurry) //nolint:contextcheck // hurry ends the waits of a stop, ctx began it
 	return <-served
 }
 
@@ -108,9 +109,11 @@ func (h *host) serveHTTP(ctx context.Context, p process) error {
 		return err
 	case <-ctx.Done():
 	}
-	h.closeFace(p.hurry)
-	_ = server.Close() // the face has ended its requests; what is open is idle, or hangs
-	<-served
+	h.closeFace(p.hurry) //nolint:contextcheck // hurry ends the waits of a stop, ctx began it
+	_ = server.Close()   // the face has ended its requests; what is open is idle, or hangs
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
 	return nil
 }
 

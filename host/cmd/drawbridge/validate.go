@@ -67,7 +67,7 @@ func (g *globals) check(ctx context.Context, cfg *config.Config) hcl.Diagnostics
 	if err != nil {
 		return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Host cannot be set up", Detail: err.Error()}}
 	}
-	defer h.close(g.std.hurry)
+	defer h.close(g.std.hurry) //nolint:contextcheck // hurry ends the waits of a stop
 	var diags hcl.Diagnostics
 	for _, p := range h.plugins.prepare(ctx, cfg) {
 		diags = append(append(diags, p.mistakes...), p.faults...)
@@ -152,7 +152,7 @@ func hclFiles(path string) ([]string, error) {
 
 // formatFile brings one file into form and says whether it was not.
 func formatFile(path string, check bool) (changed bool, err error) {
-	src, err := os.ReadFile(path) //nolint:gosec // the person names the file
+	src, err := os.ReadFile(path) // the person names the file
 	if err != nil {
 		return false, err
 	}
