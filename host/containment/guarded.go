@@ -22,7 +22,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Guarded is the Container that puts a guard between this process and each tree.
+// Guarded is the Containment that puts a guard between this process and each tree.
 type Guarded struct {
 	support Support
 	run     *Run
@@ -30,9 +30,9 @@ type Guarded struct {
 }
 
 // Open probes the system, once in the life of this process, and returns the
-// container of the tier that it found. In the subreaper tier this process becomes
+// containment of the tier that it found. In the subreaper tier this process becomes
 // a subreaper: it must start no process in a session of its own other than through
-// the container, for that is how it knows what fell to it from a guard that was
+// the containment, for that is how it knows what fell to it from a guard that was
 // killed.
 func Open(o Options) (*Guarded, error) {
 	support, err := Probe()

@@ -42,8 +42,8 @@ type guardTree struct {
 	lost bool
 
 	mu       sync.Mutex
-	lifeline *os.File // nil once closed
-	last     *time.Timer
+	lifeline *os.File    // nil once closed
+	force    *time.Timer // kills the guard; nil until Kill
 	over     bool
 }
 
@@ -108,8 +108,8 @@ func (t *guardTree) watch(last notice) {
 	}
 	t.mu.Lock()
 	t.over = true
-	if t.last != nil {
-		t.last.Stop()
+	if t.force != nil {
+		t.force.Stop()
 	}
 	t.cut()
 	t.mu.Unlock()
@@ -189,7 +189,7 @@ func (t *guardTree) Kill() {
 	}
 	t.cut()
 	thaw(t.guard)
-	t.last = time.AfterFunc(guardGrace, func() { _ = t.guard.Kill() })
+	t.force = time.AfterFunc(guardGrace, func() { _ = t.guard.Kill() })
 }
 
 // pipes are the files between a host and a guard.
