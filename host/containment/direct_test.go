@@ -21,7 +21,7 @@ import (
 )
 
 // limit bounds every wait of a test; nothing waits for it that goes well.
-const limit = 20 * time.Second
+const limit = time.Minute
 
 const roleEnv = "CONTAINMENT_TEST_ROLE"
 

@@ -18,11 +18,11 @@ const (
 	// guardStart is how long a guard may take to start a plugin, its own start
 	// included and the plugin's not. It does a handful of system calls; only a
 	// machine that is out of memory or a frozen guard takes this long.
-	guardStart = 20 * time.Second
+	guardStart = time.Minute
 	// guardGrace is how long after a Kill the guard itself is killed. A guard needs
 	// milliseconds. One that does not get to it is frozen by somebody, and its tree
 	// is ended without it: by the kernel, or by the host.
-	guardGrace = time.Second
+	guardGrace = 2 * time.Second
 )
 
 // guardTree is the host's side of a guard. Besides Tree it has what only a guard
@@ -181,7 +181,10 @@ func (t *guardTree) Release() { t.Kill() }
 
 // Kill ends the tree, and does not wait. A guard that does not get to it, because
 // somebody has stopped it, is woken and then killed too.
-func (t *guardTree) Kill() {
+func (t *guardTree) Kill() { t.kill(guardGrace) }
+
+// kill is Kill with a grace of its own for the guard.
+func (t *guardTree) kill(grace time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over || t.lifeline == nil {
@@ -189,7 +192,7 @@ func (t *guardTree) Kill() {
 	}
 	t.cut()
 	thaw(t.guard)
-	t.force = time.AfterFunc(guardGrace, func() { _ = t.guard.Kill() })
+	t.force = time.AfterFunc(grace, func() { _ = t.guard.Kill() })
 }
 
 // pipes are the files between a host and a guard.

@@ -66,8 +66,10 @@ func probeTier(tier Tier) (Support, error) {
 	return Support{}, &UnsupportedError{Tier: tier, Reason: errors.Join(refused...)}
 }
 
-// probeEnd bounds the end of a probe's tree; see guardGrace.
-const probeEnd = 5 * guardGrace
+// probeGrace is guardGrace for a probe. It is long: what a probe says stands for as
+// long as this process lives, and a machine under load must not count as one on
+// which a tier does not work.
+const probeGrace = 30 * time.Second
 
 // try starts a guard with a process that does nothing, kills both, and waits for
 // the proof: what a tree of this kind will do, once.
@@ -77,15 +79,17 @@ func try(support Support) (Support, error) {
 		return support, err
 	}
 	t, started, err := launch(support, Command{
-		Path: self, Args: []string{"drawbridge", GuardCommand, "-idle"}, Env: []string{MarkEnv + "=probe"},
+		Path: self, Args: []string{"drawbridge", GuardCommand, "-idle"},
+		// A mark of its own: by its mark a process group's guard finds whom to kill.
+		Env: []string{MarkEnv + "=" + newID() + "/probe/1"},
 	}, func() {})
 	if err != nil {
 		return support, err
 	}
-	t.Kill()
+	t.kill(probeGrace)
 	select {
 	case <-t.Done():
-	case <-time.After(probeEnd):
+	case <-time.After(2 * probeGrace):
 		return support, errors.New("the tree of a probe did not end")
 	}
 	if t.Lost() {

@@ -74,14 +74,19 @@ func NewRun(ctx context.Context, stateDir string) (*Run, error) {
 		return nil, err
 	}
 	defer unlock()
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // never fails
-	r := &Run{id: hex.EncodeToString(random[:]), boot: boot, namespace: namespace}
+	r := &Run{id: newID(), boot: boot, namespace: namespace}
 	r.dir = filepath.Join(runs, r.id)
 	if err := r.create(); err != nil {
 		return nil, errors.Join(fmt.Errorf("create a run: %w", err), r.Close())
 	}
 	return r, nil
+}
+
+// newID is a random 128-bit id.
+func newID() string {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return hex.EncodeToString(random[:])
 }
 
 // create makes what belongs to the run. The lock comes last: who finds a directory
