@@ -108,6 +108,12 @@ $(NPM)/node_modules/.package-lock.json: $(NPM)/package.json $(NPM)/package-lock.
 bench: build
 	$(GO) run ./host/internal/bench -drawbridge $(BIN)/drawbridge
 
+# The kill tables, ROUNDS times a cell: tier, user, phase, victim, survivors.
+ROUNDS ?= 100
+.PHONY: soak
+soak:
+	CONTAINMENT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -v -timeout 0 -run 'TestNothingIsLeft|AtOnce' ./host/containment
+
 .PHONY: clean
 clean:
 	rm -rf $(BIN)

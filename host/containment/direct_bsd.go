@@ -20,5 +20,3 @@ func startOnHeldThread(cmd *exec.Cmd) (release func(), err error) {
 // awaitExit cannot wait without reaping here: between the end of the plugin and
 // the kill of its group lies a moment in which an empty group's id is free.
 func awaitExit(int) (held bool) { return false }
-
-func groupRuns(pgid int) bool { return syscall.Kill(-pgid, 0) != syscall.ESRCH }

@@ -1,14 +1,10 @@
 package containment
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -82,29 +78,4 @@ func awaitExit(pid int) (held bool) {
 			return err == nil
 		}
 	}
-}
-
-// groupRuns says whether the group has a process that is no zombie. Whose init
-// does not reap, a zombie stays for ever.
-func groupRuns(pgid int) bool {
-	if err := syscall.Kill(-pgid, 0); err == syscall.ESRCH {
-		return false
-	}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil || len(stats) == 0 {
-		return true
-	}
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		// pid (name) state ppid pgrp …, where the name may hold anything.
-		_, rest, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
-		fields := strings.Fields(rest)
-		if len(fields) > 2 && fields[2] == strconv.Itoa(pgid) && fields[0] != "Z" && fields[0] != "X" {
-			return true
-		}
-	}
-	return false
 }

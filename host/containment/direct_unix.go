@@ -18,7 +18,7 @@ func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
 // awaitEmptyGroup waits for a group that was killed.
 func awaitEmptyGroup(pgid int) {
 	deadline := time.Now().Add(groupBudget)
-	for pause := time.Millisecond; groupRuns(pgid) && time.Now().Before(deadline); pause = min(2*pause, 50*time.Millisecond) {
+	for pause := time.Millisecond; !groupEmpty(pgid) && time.Now().Before(deadline); pause = min(2*pause, 50*time.Millisecond) {
 		time.Sleep(pause)
 	}
 }

@@ -1,14 +1,22 @@
-// Package containment starts plugin processes so that they, and what they
-// started, can be ended.
+// Package containment starts plugin processes so that nothing of them, and of what
+// they start, outlives the host. It alone starts, signals and looks for processes.
 //
-// Read containment.go first: [Containment] is the seam. [Direct] is the one
-// implementation so far: the plugin is a child of the host in a process group of
-// its own. It ends what stays in that group; a process that detaches itself
-// (setsid) escapes it, which the tiers of design section 5 are for.
+// Read containment.go first: [Containment] is the seam. Two stand behind it.
 //
-// The package alone forks processes for plugins and signals them. A goroutine
-// per tree waits for the plugin and ends with it; on Linux one more goroutine
-// holds the thread that forks, and lives as long as a tree does. The package
-// does not read a plugin's output, restart anything, or know what a plugin is
-// for.
+// [Guarded] puts a guard between the host and each plugin: the host's own binary
+// ([Guard]), which kills the tree when its lifeline, a pipe from the host, ends, and
+// ends itself when the tree is empty. By what means depends on the [Tier], which a
+// probe finds by starting a guard. docs/containment.md says what each tier promises
+// and what it does not. A [Run] keeps a record of every tree on disk, and [Sweep]
+// ends what the trees of dead hosts have left.
+//
+// [Direct] makes the plugin a child in a process group of its own. It ends what
+// stays in that group; a process that detaches itself (setsid) escapes it.
+//
+// A goroutine per tree waits for it and ends with Done; on Linux one more holds the
+// thread that forks, and lives as long as a tree does. In a guard everything happens
+// on one goroutine, but for the one that reads the lifeline.
+//
+// The package does not read a plugin's output, restart anything, decide what may run,
+// or know what a plugin is for.
 package containment
