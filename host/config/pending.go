@@ -31,7 +31,6 @@ const (
 var pendings = []pending{
 	{"principal", "", refuse, "Access control is not in force: whoever has the token sees and calls everything. Remove the block."},
 	{"project", "", refuse, "Access control is not in force: whoever has the token sees and calls everything. Remove the block."},
-	{"host.containment.require", "", refuse, "No tier of containment can be promised. Remove it."},
 	{"host.locked", "true", refuse, "There is no lock file, and definitions are not compared. Remove it."},
 	{"host.journal.sync", "full", refuse, "No journal is written. Remove it."},
 	{"host.surface", "search", refuse, `Every tool is shown under its own name. Remove it, or set "direct".`},

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
@@ -23,20 +22,14 @@ type image struct {
 	name string
 	path string
 	args []string
-	// file is what was hashed, nil for a built-in plugin.
-	file *os.File
+	// sealed is what was hashed, nil for a built-in plugin. It is the store's.
+	sealed *containment.Sealed
 }
 
-func (i *image) close() {
-	if i.file != nil {
-		_ = i.file.Close()
-	}
-}
-
-// openImage finds the executable of a plugin. A third-party one is hashed, and
-// nothing runs whose checksum is not the declared one. The error is a cause, for
-// people, and names the path.
-func openImage(e Exec) (*image, error) {
+// openImage finds the executable of a plugin. A third-party one is sealed: nothing
+// runs but what has the declared checksum. The error is a cause, for people, and
+// names the path.
+func openImage(e Exec, images *containment.Images) (*image, error) {
 	if e.Builtin {
 		self, err := selfPath()
 		if err != nil {
@@ -44,48 +37,43 @@ func openImage(e Exec) (*image, error) {
 		}
 		return &image{name: fmt.Sprintf("the built-in plugin %q", e.Name), path: self, args: []string{"drawbridge", "plugin", e.Name}}, nil
 	}
-	f, err := os.Open(e.Path)
-	if err != nil {
+	info, err := os.Stat(e.Path)
+	switch {
+	case err != nil:
 		return nil, describeOpen(e.Path, err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file (%v)", e.Path, info.Mode())
+	case runtime.GOOS != "windows" && info.Mode()&0o111 == 0:
+		// The copy that runs could be made executable; the owner did not want that.
+		return nil, fmt.Errorf("%s is not executable%s", e.Path, modeOf(e.Path))
+	case e.SHA256 == "":
+		return nil, undeclared(e.Path)
 	}
-	i := &image{name: e.Path, path: e.Path, args: []string{e.Path}, file: f}
-	if err := i.check(e.SHA256); err != nil {
-		i.close()
-		return nil, err
+	sealed, err := images.Seal(e.Path, e.SHA256)
+	var mismatch *containment.MismatchError
+	switch {
+	case err == nil:
+		return &image{name: e.Path, path: e.Path, args: []string{e.Path}, sealed: sealed}, nil
+	case errors.As(err, &mismatch):
+		return nil, fmt.Errorf("%s has the sha256 %s, and the declared one is %s", e.Path, mismatch.Got, mismatch.Want)
+	case errors.Is(err, containment.ErrScript):
+		return nil, fmt.Errorf("%s is a script, and only a program can be a plugin", e.Path)
 	}
-	return i, nil
+	return nil, describeOpen(e.Path, err)
 }
 
-// check compares the checksum of the open file with the declared one.
-func (i *image) check(want string) error {
-	info, err := i.file.Stat()
+// undeclared tells the checksum that the declaration lacks.
+func undeclared(path string) error {
+	f, err := os.Open(path) //nolint:gosec // the file that the owner declared
 	if err != nil {
-		return describeOpen(i.path, err)
+		return describeOpen(path, err)
 	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file (%v)", i.name, info.Mode())
-	}
+	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, i.file); err != nil {
-		return describeOpen(i.path, err)
+	if _, err := io.Copy(h, f); err != nil {
+		return describeOpen(path, err)
 	}
-	got := hex.EncodeToString(h.Sum(nil))
-	if want == "" {
-		return fmt.Errorf("%s has no declared sha256; it is %s", i.name, got)
-	}
-	if !strings.EqualFold(got, want) {
-		return fmt.Errorf("%s has the sha256 %s, and the declared one is %s", i.name, got, strings.ToLower(want))
-	}
-	if bytes.HasPrefix(i.head(), []byte("#!")) {
-		return fmt.Errorf("%s is a script, and only a program can be a plugin", i.name)
-	}
-	return nil
-}
-
-func (i *image) head() []byte {
-	head := make([]byte, 64)
-	n, _ := i.file.ReadAt(head, 0)
-	return head[:n]
+	return fmt.Errorf("%s has no declared sha256; it is %s", path, hex.EncodeToString(h.Sum(nil)))
 }
 
 // describeOpen says what is wrong with a path in its own words.
@@ -123,18 +111,27 @@ func modeOf(path string) string {
 
 // kind says what a file is that is no program for this machine.
 func (i *image) kind() string {
-	if i.file == nil {
-		return "it is not known what it is"
+	const unknown = "it is not known what it is"
+	f, err := os.Open(i.path)
+	if err != nil {
+		return unknown
 	}
-	if f, err := elf.NewFile(i.file); err == nil {
+	defer f.Close()
+	if f, err := elf.NewFile(f); err == nil {
 		return fmt.Sprintf("it is one for %v", f.Machine)
 	}
-	line, _, _ := strings.Cut(string(i.head()), "\n")
+	head := make([]byte, 64)
+	n, _ := f.ReadAt(head, 0)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
 	return fmt.Sprintf("it begins with %q", line)
 }
 
 // command is what containment starts. Standard input, output and error are set
 // by the caller.
 func (i *image) command(env []string) containment.Command {
-	return containment.Command{Path: i.path, Args: i.args, Env: env, Image: i.file}
+	c := containment.Command{Path: i.path, Args: i.args, Env: env}
+	if i.sealed != nil {
+		c = i.sealed.In(c)
+	}
+	return c
 }

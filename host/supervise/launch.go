@@ -42,6 +42,9 @@ type Launcher struct {
 	Env []string
 	// Containment starts the processes; nil means containment.Direct.
 	Containment containment.Containment
+	// Images holds what third-party plugins run; nil means a store of the
+	// launcher's own, in RunDir.
+	Images *containment.Images
 
 	logs     logs
 	tempDir  sync.Once
@@ -59,11 +62,10 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Process, error) {
 	if err := ensureRunDir(l.RunDir); err != nil {
 		return nil, spec.failure(PhasePlugin, err.Error())
 	}
-	img, err := openImage(spec.Exec)
+	img, err := openImage(spec.Exec, l.images())
 	if err != nil {
 		return nil, spec.failure(PhasePlugin, err.Error())
 	}
-	defer img.close()
 	n := l.number(spec.Provider)
 	p := newProcess(spec, fmt.Sprintf("%s/%s/%d", l.HostID, spec.Provider, n), l.redact())
 	output, closeLog := l.output(p, n)
@@ -103,6 +105,15 @@ func (l *Launcher) tier() containment.Containment {
 		return containment.Direct{}
 	}
 	return l.Containment
+}
+
+func (l *Launcher) images() *containment.Images {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.Images == nil {
+		l.Images = containment.NewImages(l.RunDir)
+	}
+	return l.Images
 }
 
 // number counts the starts of a provider, from 1.

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/containment"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -31,7 +31,13 @@ type host struct {
 	cfg      *config.Config
 	log      *slog.Logger
 	redactor *redact.Redactor
-	run      *supervise.RunDir
+	// life is this run of the host, as others who share the state dir see it; held
+	// is what its processes are held by.
+	life   *containment.Run
+	held   *containment.Guarded
+	images *containment.Images
+	run    *supervise.RunDir
+
 	plugins  plugins
 	catalog  *catalog.Store
 	sessions *session.Manager
@@ -49,44 +55,89 @@ type host struct {
 
 // newHost makes a host; nothing runs yet. Its log goes to w, without secrets.
 // close must be called.
-func newHost(cfg *config.Config, level slog.Level, w io.Writer) (*host, error) {
-	id := newHostID()
+func newHost(ctx context.Context, cfg *config.Config, level slog.Level, w io.Writer) (*host, error) {
 	h := &host{cfg: cfg, redactor: new(redact.Redactor)}
 	h.log = slog.New(slog.NewTextHandler(redact.Writer(w, h.redactor), &slog.HandlerOptions{Level: level}))
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	run, err := supervise.OpenRunDir(id)
-	if err != nil {
+	if err := h.contain(ctx); err != nil {
+		h.release()
 		return nil, err
 	}
-	h.run = run
 	launcher := &supervise.Launcher{
-		HostID: id,
-		RunDir: run.Path,
+		HostID: h.life.ID(),
+		RunDir: h.run.Path,
 		LogDir: filepath.Join(cfg.Host.StateDir, "logs"),
 		Logger: h.log,
 		Redact: h.redactor.Text,
 		Env:    os.Environ(),
+
+		Containment: h.held,
+		Images:      h.images,
 	}
 	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins}
 	h.catalog = newCatalog(cfg, func() { h.front.ToolsChanged() })
 	h.sessions = session.NewManager(session.Options{
-		Launcher: launcher, Listener: upward{h}, SpoolDir: run.Path, Logger: h.log, Version: version,
+		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
 	})
 	h.broker = newBroker(cfg, h.sessions, h.catalog)
 	h.front = front.New(front.Options{
 		Broker: h.broker, Version: version, MaxRequest: cfg.Host.MaxRequest, WriteTimeout: cfg.Host.WriteTimeout,
-		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, SpoolDir: run.Path, Logger: h.log,
+		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, SpoolDir: h.run.Path, Logger: h.log,
 	})
 	return h, nil
 }
 
-// newHostID is random: several hosts share a machine, and a state dir.
-func newHostID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return hex.EncodeToString(id[:])
+// contain ends what dead hosts left in this state dir, registers this one, and
+// finds out how its processes can be held.
+func (h *host) contain(ctx context.Context) (err error) {
+	state := h.cfg.Host.StateDir
+	if h.life, err = containment.NewRun(ctx, state); err != nil {
+		return err
+	}
+	swept, err := containment.Sweep(ctx, state)
+	if err != nil {
+		return fmt.Errorf("sweep of what earlier hosts left: %w", err)
+	}
+	for _, f := range swept.Ended {
+		h.log.Warn("ended a process that a dead host had left", "pid", f.Pid, "instance", f.Mark, "why", f.Why)
+	}
+	for _, f := range swept.Left {
+		h.log.Warn("left a process alone that a dead host's record names", "pid", f.Pid, "instance", f.Mark, "why", f.Why)
+	}
+	if h.run, err = supervise.OpenRunDir(h.life.ID()); err != nil {
+		return err
+	}
+	if err := h.life.Own(h.run.Path); err != nil {
+		return err
+	}
+	h.held, err = containment.Open(containment.Options{
+		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Run: h.life, Log: h.log,
+	})
+	if err != nil {
+		return err
+	}
+	h.images = containment.NewImages(h.run.Path)
+	h.log.Debug("containment", "tier", h.held.Tier())
+	return nil
+}
+
+// release gives up what contain took. Nothing runs any more.
+func (h *host) release() {
+	var errs []error
+	if h.images != nil {
+		errs = append(errs, h.images.Close())
+	}
+	if h.run != nil {
+		errs = append(errs, h.run.Close())
+	}
+	if h.life != nil {
+		errs = append(errs, h.life.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		h.log.Warn("something of this host stays behind", "error", err)
+	}
 }
 
 func newCatalog(cfg *config.Config, onChange func()) *catalog.Store {
@@ -186,9 +237,7 @@ func (h *host) close(hurry context.Context) {
 	defer h.stopCancel()
 	h.sessions.Stop(ctx)
 	h.warming.Wait()
-	if err := h.run.Close(); err != nil {
-		h.log.Warn("socket folder stays behind", "error", err)
-	}
+	h.release()
 }
 
 // upward carries what servers say to the parts above the sessions.

@@ -6,11 +6,17 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/drawbridge-mcp/drawbridge/host/containment"
 )
 
 func main() {
+	// The host starts these, not a person: they come before flags and config.
+	if containment.IsGuard(os.Args) {
+		os.Exit(containment.Guard(os.Args[2:]))
+	}
 	if name, ok := asPlugin(os.Args); ok {
-		servePlugin(name) // before flags and config: the host starts us, not a person
+		servePlugin(name)
 		return
 	}
 	// A client that closes our output is an error to handle, not a signal to die of.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -74,12 +75,12 @@ func (g *globals) configPath() (string, error) {
 }
 
 // newHost makes a host whose log is at the level asked for.
-func (g *globals) newHost(cfg *config.Config) (*host, error) {
+func (g *globals) newHost(ctx context.Context, cfg *config.Config) (*host, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", g.logLevel)
 	}
-	return newHost(cfg, level, g.std.err)
+	return newHost(ctx, cfg, level, g.std.err)
 }
 
 // exit is an error that was already told to the person, with its code.

@@ -33,7 +33,7 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 			if err != nil {
 				return err
 			}
-			h, err := g.newHost(cfg)
+			h, err := g.newHost(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}

@@ -72,7 +72,7 @@ func (g *globals) fresh(ctx context.Context) (*host, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := g.newHost(cfg)
+	h, err := g.newHost(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}

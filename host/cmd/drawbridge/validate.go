@@ -63,7 +63,7 @@ func (g *globals) load() (*config.Config, hcl.Diagnostics, error) {
 
 // check is what validate does beyond reading: it asks the plugins.
 func (g *globals) check(ctx context.Context, cfg *config.Config) hcl.Diagnostics {
-	h, err := g.newHost(cfg)
+	h, err := g.newHost(ctx, cfg)
 	if err != nil {
 		return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Host cannot be set up", Detail: err.Error()}}
 	}
