@@ -33,6 +33,7 @@ build:
 .PHONY: test
 test:
 	@$(MAKE) --no-print-directory fmt-check
+	@$(MAKE) --no-print-directory tidy-check
 	@$(MAKE) --no-print-directory vet
 	@$(MAKE) --no-print-directory arrows
 	@$(MAKE) --no-print-directory proto-check
@@ -49,6 +50,10 @@ fmt:
 fmt-check:
 	@out="$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))"; \
 	if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
+
+.PHONY: tidy-check
+tidy-check:
+	$(GO) mod tidy -diff
 
 .PHONY: vet
 vet:

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,6 +32,7 @@ func main() {
 	b := &bench{out: os.Stdout, results: results{}}
 	flag.StringVar(&b.host, "drawbridge", "bin/drawbridge", "`PATH` of the host")
 	flag.StringVar(&b.fake, "fakeserver", "", "`PATH` of the fake server (default: build it)")
+	only := flag.String("only", "stdio,http,list", "`PARTS` to measure, of these")
 	rounds := flag.Int("rounds", 3, "interleaved rounds")
 	absolute := flag.Bool("absolute", false, "print times too; they hold for this machine and this moment only")
 	strict := flag.Bool("strict", false, "exit 1 if a limit is missed")
@@ -40,6 +42,7 @@ func main() {
 	if *smoke {
 		b.plan, b.rounds = smokePlan, 1
 	}
+	b.only = strings.Split(*only, ",")
 	// Fewer collections of our own, on both sides alike.
 	debug.SetGCPercent(400)
 	met, err := b.run(*absolute)
@@ -59,6 +62,7 @@ type bench struct {
 	dir        string
 	plan       plan
 	rounds     int
+	only       []string
 	results    results
 	held       []weighed
 }
@@ -110,6 +114,9 @@ func (b *bench) round(n int) error {
 	}
 	last := n == b.rounds-1
 	for _, transport := range []string{stdio, overHTTP} {
+		if !slices.Contains(b.only, transport) {
+			continue
+		}
 		for _, side := range sides {
 			f, err := b.session(transport, side, last)
 			if err != nil {
@@ -120,6 +127,9 @@ func (b *bench) round(n int) error {
 			}
 			b.results.add(transport, side, f)
 		}
+	}
+	if !slices.Contains(b.only, "list") {
+		return nil
 	}
 	for _, side := range sides {
 		took, err := b.list(side, last)

@@ -89,6 +89,9 @@ func (r results) verdict(w io.Writer) bool {
 	fmt.Fprintln(table, "TRANSPORT\tFIGURE\tRATIO\tLIMIT\t")
 	all := true
 	for _, l := range limits {
+		if len(r.at(l.transport, l.metric).through) == 0 {
+			continue // not measured in this run
+		}
 		ratio := r.at(l.transport, l.metric).ratio()
 		word := "met"
 		if !l.met(ratio) { // also when it is no number
