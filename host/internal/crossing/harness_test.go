@@ -82,22 +82,40 @@ type client interface {
 	hosttest.Client
 	// raw sends a message with $ID where its id belongs.
 	raw(t testing.TB, text string) hosttest.Reply
+	// begin sends a request that the test has written whole, and returns what
+	// waits for the answer. id is the literal that stands in it.
+	begin(t testing.TB, id, text string) func() hosttest.Reply
+	// hello is the answer to its initialize.
+	hello() hosttest.Reply
 	// host is the process that serves it.
 	host() *hosttest.Run
 }
 
-type overStdio struct{ *hosttest.Stdio }
+type overStdio struct {
+	*hosttest.Stdio
+	greeting hosttest.Reply
+}
 
 func (c overStdio) raw(t testing.TB, text string) hosttest.Reply {
 	t.Helper()
 	return c.Raw(t, text)
 }
 
+func (c overStdio) begin(t testing.TB, id, text string) func() hosttest.Reply {
+	t.Helper()
+	p := c.Expect(id, "")
+	c.WriteLine(t, text)
+	return func() hosttest.Reply { return p.Wait(t) }
+}
+
+func (c overStdio) hello() hosttest.Reply { return c.greeting }
+
 func (c overStdio) host() *hosttest.Run { return c.Run }
 
 type overHTTP struct {
 	*hosttest.HTTP
-	h hosttest.Host
+	h        hosttest.Host
+	greeting hosttest.Reply
 }
 
 func (c overHTTP) raw(t testing.TB, text string) hosttest.Reply {
@@ -108,6 +126,15 @@ func (c overHTTP) raw(t testing.TB, text string) hosttest.Reply {
 	}
 	return r
 }
+
+func (c overHTTP) begin(t testing.TB, _, text string) func() hosttest.Reply {
+	t.Helper()
+	done := make(chan hosttest.Reply, 1)
+	go func() { done <- c.raw(t, text) }()
+	return func() hosttest.Reply { return <-done }
+}
+
+func (c overHTTP) hello() hosttest.Reply { return c.greeting }
 
 func (c overHTTP) host() *hosttest.Run { return c.h.Run }
 
@@ -135,8 +162,7 @@ func (s setting) command(t testing.TB, p hosttest.Place, args ...string) *exec.C
 func (s setting) stdio(t testing.TB, p hosttest.Place, config string) overStdio {
 	t.Helper()
 	c := hosttest.StartStdio(t, s.command(t, p, "serve", "--stdio", "--config", config))
-	hosttest.Open(t, c)
-	return overStdio{c}
+	return overStdio{c, hosttest.Hello(t, c, hosttest.Initialize)}
 }
 
 // http starts a host that serves HTTP.
@@ -149,8 +175,7 @@ func (s setting) http(t testing.TB, p hosttest.Place, config string) hosttest.Ho
 func dial(t testing.TB, h hosttest.Host) overHTTP {
 	t.Helper()
 	c := hosttest.DialHTTP(h.URL, h.Token)
-	hosttest.Open(t, c)
-	return overHTTP{c, h}
+	return overHTTP{c, h, hosttest.Hello(t, c, hosttest.Initialize)}
 }
 
 // transports runs a test over each, in a place of its own; open starts a host on
@@ -240,6 +265,28 @@ type hostError struct {
 func tool(t testing.TB, c hosttest.Client, name, args string) hosttest.Reply {
 	t.Helper()
 	return c.Request(t, "tools/call", fmt.Sprintf(`{"name":%s,"arguments":%s}`, encoded(name), args))
+}
+
+// called is a request to call a tool, with an id of the test's own.
+func called(id, name, args string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%s,"arguments":%s}}`, id, encoded(name), args)
+}
+
+// waitCalls waits until a fake server has received n calls.
+func waitCalls(t testing.TB, p hosttest.Place, name string, n int) []fakeserver.Message {
+	t.Helper()
+	waitLog(t, p, name, func(log []fakeserver.Entry) bool { return len(fakeserver.Method(log, "tools/call")) >= n })
+	return received(t, p, name)
+}
+
+// textOf is the text of a call that went well.
+func textOf(t testing.TB, r hosttest.Reply) string {
+	t.Helper()
+	if r.Error != nil {
+		t.Errorf("error: %s", r.Error)
+		return ""
+	}
+	return hosttest.ParseResult(t, "the call", r.Result).Text()
 }
 
 // encoded is text as a string of JSON.
