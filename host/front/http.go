@@ -308,13 +308,18 @@ func (h *web) refuseBody(w *reply, err error) {
 	switch {
 	case errors.Is(err, errTooLarge) || errors.Is(err, rpc.ErrTooLarge):
 		w.Header().Set("Connection", "close") // what is left of the body is not read
-		w.refuse(http.StatusRequestEntityTooLarge, invalid(fmt.Sprintf("the request is larger than max_request = %d bytes", h.opts.MaxRequest)))
+		w.refuse(http.StatusRequestEntityTooLarge, h.overMaxRequest())
 	case errors.As(err, &own):
 		w.refuseID(statusOf(legacy, own), own.ID, own)
 	default:
 		w.Header().Set("Connection", "close")
 		w.refuse(http.StatusBadRequest, invalid("the body ended early"))
 	}
+}
+
+// overMaxRequest tells the client, in the owner's words, what it ran into.
+func (s *Server) overMaxRequest() *rpc.Error {
+	return invalid(fmt.Sprintf("the request is larger than max_request = %d bytes", s.opts.MaxRequest))
 }
 
 func invalid(what string) *rpc.Error {

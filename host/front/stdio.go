@@ -196,7 +196,11 @@ func (c *stdioClient) refuseLine(err error) {
 	if own.Response {
 		return
 	}
-	_ = c.pipe.Answer(rpc.NewFailure(own.ID, own))
+	id := own.ID
+	if errors.Is(err, rpc.ErrTooLarge) {
+		own = c.overMaxRequest()
+	}
+	_ = c.pipe.Answer(rpc.NewFailure(id, own))
 }
 
 // relayNotices writes what belongs to no request, once `initialize` has been answered.

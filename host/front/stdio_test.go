@@ -194,7 +194,7 @@ func TestC046_LongLines(t *testing.T) {
 		"id first": `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"a":"` + long + `"}}}`,
 		"id last":  `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"a":"` + long + `"}},"id":2}`,
 	} {
-		if m := c.ask(line); m.code() != -32600 || string(m.ID) != "2" || !strings.Contains(m.Error.Message, fmt.Sprint(limit)) {
+		if m := c.ask(line); m.code() != -32600 || string(m.ID) != "2" || !strings.Contains(m.Error.Message, fmt.Sprintf("max_request = %d", limit)) {
 			t.Errorf("%s: %.300s", name, m.text)
 		}
 	}

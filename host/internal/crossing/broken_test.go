@@ -155,32 +155,6 @@ func TestOneServer(t *testing.T) {
 	})
 }
 
-// TestSlowCall: a call that takes its time delays no other call, no list and no ping.
-func TestSlowCall(t *testing.T) {
-	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
-		c := open(config(t, p, "", provider{name: "fake"}))
-		hosttest.CallTool(t, c, "fake_echo", "{}")
-		const slow = 3 * time.Second
-		done := make(chan time.Time, 1)
-		began := time.Now()
-		go func() {
-			hosttest.CallTool(t, c, "fake_slow", fmt.Sprintf(`{"ms":%d}`, slow.Milliseconds()))
-			done <- time.Now()
-		}()
-		for range 20 {
-			hosttest.CallTool(t, c, "fake_echo", `{"text":"quick"}`)
-			hosttest.Definitions(t, c)
-			if r := c.Request(t, "ping", ""); r.Error != nil {
-				t.Errorf("ping: %s", r.Error)
-			}
-		}
-		quick := time.Now()
-		if slowEnd := <-done; slowEnd.Sub(began) < slow || !quick.Before(slowEnd) {
-			t.Errorf("the slow call ended after %v, the quick ones after %v", slowEnd.Sub(began), quick.Sub(began))
-		}
-	})
-}
-
 // TestStubborn: a server that ignores the end of its input and SIGTERM does not
 // outlive the host; the place looks for it.
 func TestStubborn(t *testing.T) {

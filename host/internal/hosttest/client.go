@@ -59,13 +59,20 @@ const Initialize = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInf
 // Open does the handshake. The test's end closes the client if the test did not.
 func Open(t testing.TB, c Client) Client {
 	t.Helper()
+	Hello(t, c, Initialize)
+	return c
+}
+
+// Hello is Open with params of the test's own; it returns the answer to initialize.
+func Hello(t testing.TB, c Client, params string) Reply {
+	t.Helper()
 	t.Cleanup(func() { c.Close(t) })
-	r := c.Request(t, "initialize", Initialize)
+	r := c.Request(t, "initialize", params)
 	if r.Error != nil {
 		t.Fatalf("initialize: %s", r.Error)
 	}
 	c.Notify(t, "notifications/initialized", "")
-	return c
+	return r
 }
 
 // Envelope writes a request, or with id 0 a notification.

@@ -31,7 +31,7 @@ func Build(t testing.TB) string {
 			return
 		}
 		args := []string{"build", "-o", built.dir + string(filepath.Separator)}
-		if raceEnabled {
+		if Race {
 			args = append(args, "-race")
 		}
 		args = append(args, module+"/host/cmd/drawbridge", module+"/examples/servers/notebook")
@@ -71,38 +71,43 @@ func (p Place) ServeStdio(t testing.TB, config string) Client {
 }
 
 // Host is a host that serves HTTP.
-type Host struct{ URL, Token string }
+type Host struct {
+	*Run
+	URL, Token string
+}
 
 var (
 	readyURL   = regexp.MustCompile(`http://127\.0\.0\.1:\d+/mcp`)
 	readyToken = regexp.MustCompile(`token is in (\S+)`)
 )
 
-// ServeHTTP starts a host and waits for the two lines it says when it is ready.
-// The test's end stops it and waits for that.
+// ServeHTTP starts a host and waits until it is ready; see StartHTTP.
 func (p Place) ServeHTTP(t testing.TB, config string) Host {
 	t.Helper()
-	cmd := p.Command(t, "serve", "--config", config)
+	return StartHTTP(t, p.Command(t, "serve", "--config", config))
+}
+
+// StartHTTP starts a host that serves HTTP and waits for the two lines it says
+// when it is ready. The test's end stops it and waits for that.
+func StartHTTP(t testing.TB, cmd *exec.Cmd) Host {
+	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	Start(t, cmd)
-	lines := make(chan string)
+	h := Host{Run: start(t, cmd)}
+	lines := make(chan string, 2)
 	go func() {
+		defer h.finish()
 		defer close(lines)
 		for s := bufio.NewScanner(out); s.Scan(); {
-			lines <- s.Text()
+			select {
+			case lines <- s.Text():
+			default: // whatever else it says
+			}
 		}
 	}()
-	t.Cleanup(func() {
-		go func() { // whatever else it says
-			for range lines {
-			}
-		}()
-		Stop(t, cmd)
-	})
-	var h Host
+	t.Cleanup(func() { h.Stop(t) })
 	deadline := time.After(ReadyLimit)
 	for h.URL == "" || h.Token == "" {
 		select {
@@ -133,20 +138,15 @@ func (h Host) Client(t testing.TB) Client {
 	return Open(t, DialHTTP(h.URL, h.Token))
 }
 
-// Stop ends a host as its owner would and waits for its end.
-func Stop(t testing.TB, cmd *exec.Cmd) {
+// Stop ends the host as its owner would, if the test did not, and waits for its
+// end. A host that was asked to stop ends with code 0.
+func (h Host) Stop(t testing.TB) {
 	t.Helper()
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("the host ended with %v", err)
-		}
-	case <-time.After(StopLimit):
-		_ = cmd.Process.Signal(syscall.SIGKILL)
-		t.Errorf("the host still ran %v after SIGTERM; killed, it ended with %v", StopLimit, <-ended)
+	if h.Running() {
+		_ = h.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	if err := h.Wait(t); err != nil {
+		t.Errorf("the host ended with %v", err)
 	}
 }
 

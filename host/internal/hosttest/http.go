@@ -27,6 +27,7 @@ type HTTP struct {
 	mu      sync.Mutex
 	lastID  int
 	session string
+	version string
 }
 
 // DialHTTP makes a client of a URL; bearer "" sends no token. It connects with
@@ -36,7 +37,9 @@ func DialHTTP(url, bearer string) *HTTP {
 	return &HTTP{url: url, bearer: bearer, http: &http.Client{Transport: &http.Transport{}}, ctx: ctx, cancel: cancel}
 }
 
-func (c *HTTP) do(ctx context.Context, method, body string) (*http.Response, error) {
+// Do sends one HTTP request of the session, as far as it has begun. The caller
+// closes the response's body.
+func (c *HTTP) Do(ctx context.Context, method, body string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.url, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -52,7 +55,7 @@ func (c *HTTP) do(ctx context.Context, method, body string) (*http.Response, err
 	c.mu.Lock()
 	if c.session != "" {
 		req.Header.Set("Mcp-Session-Id", c.session)
-		req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+		req.Header.Set("Mcp-Protocol-Version", c.version)
 	}
 	c.mu.Unlock()
 	return c.http.Do(req)
@@ -94,17 +97,12 @@ func (c *HTTP) send(t testing.TB, what, body string) (Reply, int) {
 	failed := Reply{Message: Message{Error: json.RawMessage(`"no answer"`)}}
 	ctx, cancel := context.WithTimeout(c.ctx, CallLimit)
 	defer cancel()
-	res, err := c.do(ctx, http.MethodPost, body)
+	res, err := c.Do(ctx, http.MethodPost, body)
 	if err != nil {
 		t.Errorf("%.80s: %v", what, err)
 		return failed, 0
 	}
 	defer res.Body.Close()
-	if s := res.Header.Get("Mcp-Session-Id"); s != "" && what == "initialize" {
-		c.mu.Lock()
-		c.session = s
-		c.mu.Unlock()
-	}
 	var got Reply
 	err = messages(res, func(raw []byte) {
 		m := Message{Raw: bytes.Clone(raw)}
@@ -125,7 +123,28 @@ func (c *HTTP) send(t testing.TB, what, body string) (Reply, int) {
 		t.Errorf("%.80s: the response ended without an answer: %v", what, err)
 		return failed, res.StatusCode
 	}
+	if s := res.Header.Get("Mcp-Session-Id"); s != "" && what == "initialize" {
+		c.begun(s, got.Result)
+	}
 	return got, res.StatusCode
+}
+
+// begun notes the session that an answer to initialize opened.
+func (c *HTTP) begun(session string, result json.RawMessage) {
+	var r struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	_ = json.Unmarshal(result, &r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session, c.version = session, r.ProtocolVersion
+}
+
+// Session is the session's id, "" before initialize.
+func (c *HTTP) Session() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session
 }
 
 // messages calls f with each message of a response, JSON or event stream.
@@ -159,7 +178,7 @@ func messages(res *http.Response, f func([]byte)) error {
 // Notify implements Client. After notifications/initialized it opens the GET stream.
 func (c *HTTP) Notify(t testing.TB, method, params string) {
 	t.Helper()
-	res, err := c.do(c.ctx, http.MethodPost, Envelope(0, method, params))
+	res, err := c.Do(c.ctx, http.MethodPost, Envelope(0, method, params))
 	if err != nil {
 		t.Errorf("%s: %v", method, err)
 		return
@@ -176,7 +195,7 @@ func (c *HTTP) Notify(t testing.TB, method, params string) {
 // listen opens the GET stream and returns once the host has accepted it.
 func (c *HTTP) listen(t testing.TB) {
 	t.Helper()
-	res, err := c.do(c.ctx, http.MethodGet, "")
+	res, err := c.Do(c.ctx, http.MethodGet, "")
 	if err != nil {
 		t.Errorf("GET: %v", err)
 		return
@@ -197,7 +216,7 @@ func (c *HTTP) listen(t testing.TB) {
 func (c *HTTP) Close(t testing.TB) {
 	t.Helper()
 	c.once.Do(func() {
-		if res, err := c.do(c.ctx, http.MethodDelete, ""); err != nil {
+		if res, err := c.Do(c.ctx, http.MethodDelete, ""); err != nil {
 			t.Errorf("DELETE: %v", err)
 		} else {
 			_ = res.Body.Close()

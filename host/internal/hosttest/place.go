@@ -3,11 +3,10 @@ package hosttest
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,8 +22,8 @@ const (
 )
 
 // Place is a test's folder for everything its processes write. As their TMPDIR
-// it also marks them, so that what is left of them can be found. Its path is
-// short, for some of them put sockets into it.
+// and HOME it also marks them, so that what is left of them can be found. Its path
+// is short, for some of them put sockets into it.
 type Place struct{ Dir, Home string }
 
 // NewPlace makes a place. The test's end looks for processes that are left and
@@ -69,70 +68,56 @@ func (p Place) Env(more ...string) []string {
 // nobodyLeft fails the test if a process of this place still runs, and ends it.
 func (p Place) nobodyLeft(t testing.TB) {
 	t.Helper()
-	var left map[int]string
-	for deadline := time.Now().Add(goneLimit); ; time.Sleep(50 * time.Millisecond) {
-		if left = p.processes(); len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			break
-		}
-	}
-	for pid, command := range left {
-		t.Errorf("process %d is left: %.200s", pid, command)
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	for _, one := range p.left(goneLimit) {
+		t.Errorf("process %d is left: %.200s", one.PID, one.Command)
+		_ = syscall.Kill(one.PID, syscall.SIGKILL)
 	}
 }
 
-// processes finds the processes with our TMPDIR.
-func (p Place) processes() map[int]string {
-	found := map[int]string{}
+// left are the processes of this place that still run after limit.
+func (p Place) left(limit time.Duration) []Process {
+	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+		if left := p.Processes(); len(left) == 0 || time.Now().After(deadline) {
+			return left
+		}
+	}
+}
+
+// Process is one that a test finds in the process table.
+type Process struct {
+	PID     int
+	Command string
+	Env     []string
+	// Mark is the instance that it belongs to, "" for the host.
+	Mark string
+}
+
+// Processes are those with our TMPDIR or HOME: hosts, and all below them.
+func (p Place) Processes() []Process {
+	var found []Process
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
-		env, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00TMPDIR="+p.Dir+"\x00")) {
+		text, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(text, []byte(p.Dir)) {
+			continue
+		}
+		env := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+		if !slices.Contains(env, "TMPDIR="+p.Dir) && !slices.Contains(env, "HOME="+p.Home) {
 			continue
 		}
 		dir := filepath.Dir(file)
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
-			command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-			found[pid] = strings.ReplaceAll(string(command), "\x00", " ")
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue
 		}
+		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		one := Process{PID: pid, Command: strings.ReplaceAll(string(command), "\x00", " "), Env: env}
+		for _, entry := range env {
+			if mark, ok := strings.CutPrefix(entry, "DRAWBRIDGE_INSTANCE="); ok {
+				one.Mark = mark
+			}
+		}
+		found = append(found, one)
 	}
 	return found
-}
-
-// Start starts a process and makes its stderr part of a failed test's output.
-func Start(t testing.TB, cmd *exec.Cmd) {
-	t.Helper()
-	var said buffer
-	if cmd.Stderr == nil {
-		cmd.Stderr = &said
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if text := said.String(); t.Failed() && text != "" {
-			t.Logf("stderr of %s:\n%s", strings.Join(cmd.Args, " "), text)
-		}
-	})
-}
-
-// buffer may be written to and read at the same time.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -2,4 +2,5 @@
 
 package hosttest
 
-const raceEnabled = false
+// Race says whether tests, and the hosts they build, run with the race detector.
+const Race = false

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -16,19 +16,22 @@ import (
 // Stdio is a client of a command, over its standard streams.
 type Stdio struct {
 	box
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	ended chan struct{}
-	once  sync.Once
+	*Run
+	in   io.WriteCloser
+	once sync.Once
 
 	mu      sync.Mutex
 	lastID  int
-	pending map[string]*pending
+	pending []*Pending
 }
 
-type pending struct {
-	notes []Message
-	done  chan Reply
+// Pending is an answer that is waited for.
+type Pending struct {
+	c         *Stdio
+	what      string
+	id, token string
+	notes     []Message
+	done      chan Reply
 }
 
 // StartStdio starts cmd and reads what it says until it ends.
@@ -42,10 +45,9 @@ func StartStdio(t testing.TB, cmd *exec.Cmd) *Stdio {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Stdio{cmd: cmd, in: in, ended: make(chan struct{}), pending: map[string]*pending{}}
-	Start(t, cmd)
+	c := &Stdio{Run: start(t, cmd), in: in}
 	go func() {
-		defer close(c.ended)
+		defer c.finish()
 		for lines := bufio.NewReaderSize(out, 1<<20); ; {
 			line, err := lines.ReadBytes('\n')
 			if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -69,7 +71,7 @@ func (c *Stdio) take(t testing.TB, m Message) {
 		c.WriteLine(t, answer)
 	case m.Method != "":
 		c.mu.Lock()
-		p := c.pending[progressToken(m)]
+		p := c.find(func(p *Pending) bool { return p.token != "" && p.token == progressToken(m) })
 		if p != nil {
 			p.notes = append(p.notes, m)
 		}
@@ -79,8 +81,8 @@ func (c *Stdio) take(t testing.TB, m Message) {
 		}
 	default:
 		c.mu.Lock()
-		p := c.pending[string(m.ID)]
-		delete(c.pending, string(m.ID))
+		p := c.find(func(p *Pending) bool { return p.id == string(m.ID) })
+		c.pending = slices.DeleteFunc(c.pending, func(one *Pending) bool { return one == p })
 		c.mu.Unlock()
 		if p == nil {
 			t.Errorf("an answer nobody waits for: %.200s", m.Raw)
@@ -88,6 +90,14 @@ func (c *Stdio) take(t testing.TB, m Message) {
 		}
 		p.done <- Reply{m, p.notes}
 	}
+}
+
+// find returns the first of those that wait, in the order they began to.
+func (c *Stdio) find(is func(*Pending) bool) *Pending {
+	if i := slices.IndexFunc(c.pending, is); i >= 0 {
+		return c.pending[i]
+	}
+	return nil
 }
 
 func progressToken(m Message) string {
@@ -109,49 +119,66 @@ func (c *Stdio) WriteLine(t testing.TB, line string) {
 	}
 }
 
-// expect registers a request of the next id.
-func (c *Stdio) expect() (id int, p *pending) {
+// Expect makes ready for the answer to a message that the test writes by itself:
+// the literal of its id, "null" for none, and that of its progress token, "" for
+// none. Of several with one id, the first takes the first answer.
+func (c *Stdio) Expect(id, token string) *Pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	p := &Pending{c: c, what: "the message with id " + id, id: id, token: token, done: make(chan Reply, 1)}
+	c.pending = append(c.pending, p)
+	return p
+}
+
+// next makes ready for the answer to a request of the next id.
+func (c *Stdio) next(what string) (id int, p *Pending) {
+	c.mu.Lock()
 	c.lastID++
-	p = &pending{done: make(chan Reply, 1)}
-	c.pending[fmt.Sprint(c.lastID)] = p
-	return c.lastID, p
+	id = c.lastID
+	c.mu.Unlock()
+	p = c.Expect(fmt.Sprint(id), fmt.Sprint(id))
+	p.what = what
+	return id, p
 }
 
 // Request implements Client.
 func (c *Stdio) Request(t testing.TB, method, params string) Reply {
 	t.Helper()
-	id, p := c.expect()
-	return c.send(t, p, method, Envelope(id, method, token(params, id)))
+	id, p := c.next(method)
+	c.WriteLine(t, Envelope(id, method, token(params, id)))
+	return p.Wait(t)
 }
 
 // Raw sends a line that holds the text $ID where the request's id belongs, and
 // waits for the answer with that id.
 func (c *Stdio) Raw(t testing.TB, line string) Reply {
 	t.Helper()
-	id, p := c.expect()
-	return c.send(t, p, line, withID(line, id))
+	id, p := c.next(line)
+	c.WriteLine(t, withID(line, id))
+	return p.Wait(t)
 }
 
-func (c *Stdio) send(t testing.TB, p *pending, what, line string) Reply {
+// Wait waits for the answer.
+func (p *Pending) Wait(t testing.TB) Reply {
 	t.Helper()
-	c.WriteLine(t, line)
 	select {
 	case r := <-p.done:
 		return r
-	case <-c.ended:
+	case <-p.c.ended:
 		select {
 		case r := <-p.done: // the last thing it said
 			return r
 		default:
 		}
-		t.Errorf("%s: the output ended before the answer", what)
+		t.Errorf("%.80s: the output ended before the answer", p.what)
 	case <-time.After(CallLimit):
-		t.Errorf("%s: no answer within %v", what, CallLimit)
+		t.Errorf("%.80s: no answer within %v", p.what, CallLimit)
 	}
 	return Reply{Message: Message{Error: json.RawMessage(`"no answer"`)}}
 }
+
+// Answered says whether the answer is there.
+func (p *Pending) Answered() bool { return len(p.done) > 0 }
 
 // Notify implements Client.
 func (c *Stdio) Notify(t testing.TB, method, params string) {
@@ -163,14 +190,7 @@ func (c *Stdio) Close(t testing.TB) {
 	t.Helper()
 	c.once.Do(func() {
 		_ = c.in.Close()
-		select {
-		case <-c.ended:
-		case <-time.After(StopLimit):
-			t.Errorf("%s still runs %v after the end of its input", c.cmd.Path, StopLimit)
-			_ = c.cmd.Process.Signal(syscall.SIGKILL)
-			<-c.ended
-		}
-		if err := c.cmd.Wait(); err != nil {
+		if err := c.Wait(t); err != nil {
 			t.Errorf("%s ended with %v", c.cmd.Path, err)
 		}
 	})
