@@ -338,3 +338,23 @@ func TestCallDeadlineWhileStarting(t *testing.T) {
 		t.Error("a context error went out instead of a JSON-RPC one")
 	}
 }
+
+// TestAdmitSeesTheDefinitionThatTakesTheCall, also where the provider was cold,
+// and what it refuses goes nowhere.
+func TestAdmitSeesTheDefinitionThatTakesTheCall(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	var saw []string
+	for _, verdict := range []*rpc.Error{{Code: -32020, Message: "no"}, nil} {
+		c := toolCall(t, `{"name":"shop_pay"}`)
+		c.Admit = func(tool *catalog.Tool) *rpc.Error {
+			saw = append(saw, tool.Name)
+			return verdict
+		}
+		if reply := b.Call(t.Context(), c); reply.Err != verdict {
+			t.Errorf("reply = %+v, want %v", reply, verdict)
+		}
+	}
+	if diff := cmp.Diff([]string{"pay", "pay"}, saw); diff != "" || len(f.got) != 1 {
+		t.Errorf("%d messages dispatched, want 1; admitted (-want +got):\n%s", len(f.got), diff)
+	}
+}
