@@ -187,6 +187,13 @@ func TestCallOutcomes(t *testing.T) {
 			},
 			says: []string{"read-only"},
 		},
+		"more input wanted": {
+			params: `{"name":"shop_pay"}`, outcome: Unknown, code: CodeUnknown, retry: RetryAfterLook, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.loses(&session.Lost{Dispatched: true, Reason: session.InputRequired, Cause: "its server wants input first"})
+			},
+			says: []string{"input first", "has not finished", "ask for the same"},
+		},
 		"not delivered": {
 			params: `{"name":"shop_pay"}`, outcome: Unavailable, code: CodeUnavailable, retry: RetrySafe, sent: 1,
 			arrange: func(f *fakeSessions) {

@@ -109,8 +109,11 @@ func (b *Broker) dispatch(ctx context.Context, c Call, in Instance, tool *catalo
 		if !tool.Effectful {
 			end.advice = advMayReadOnly
 		}
-		if lost.Reason == session.ResultTooLarge || lost.Reason == session.MalformedAnswer {
+		switch lost.Reason {
+		case session.ResultTooLarge, session.MalformedAnswer:
 			end.advice = advAnsweredBadly
+		case session.InputRequired:
+			end.advice = advUnfinished
 		}
 	case lost.Reason == session.Cancelled:
 		end.outcome, end.retry, end.advice = Cancelled, RetrySafe, advSafe
