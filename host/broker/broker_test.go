@@ -187,6 +187,13 @@ func TestCallOutcomes(t *testing.T) {
 			},
 			says: []string{"read-only"},
 		},
+		"more input wanted": {
+			params: `{"name":"shop_pay"}`, outcome: Unknown, code: CodeUnknown, retry: RetryAfterLook, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.loses(&session.Lost{Dispatched: true, Reason: session.InputRequired, Cause: "its server wants input first"})
+			},
+			says: []string{"input first", "has not finished", "ask for the same"},
+		},
 		"not delivered": {
 			params: `{"name":"shop_pay"}`, outcome: Unavailable, code: CodeUnavailable, retry: RetrySafe, sent: 1,
 			arrange: func(f *fakeSessions) {
@@ -336,5 +343,25 @@ func TestCallDeadlineWhileStarting(t *testing.T) {
 	}
 	if errors.Is(reply.Err, context.DeadlineExceeded) {
 		t.Error("a context error went out instead of a JSON-RPC one")
+	}
+}
+
+// TestAdmitSeesTheDefinitionThatTakesTheCall, also where the provider was cold,
+// and what it refuses goes nowhere.
+func TestAdmitSeesTheDefinitionThatTakesTheCall(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	var saw []string
+	for _, verdict := range []*rpc.Error{{Code: -32020, Message: "no"}, nil} {
+		c := toolCall(t, `{"name":"shop_pay"}`)
+		c.Admit = func(tool *catalog.Tool) *rpc.Error {
+			saw = append(saw, tool.Name)
+			return verdict
+		}
+		if reply := b.Call(t.Context(), c); reply.Err != verdict {
+			t.Errorf("reply = %+v, want %v", reply, verdict)
+		}
+	}
+	if diff := cmp.Diff([]string{"pay", "pay"}, saw); diff != "" || len(f.got) != 1 {
+		t.Errorf("%d messages dispatched, want 1; admitted (-want +got):\n%s", len(f.got), diff)
 	}
 }

@@ -23,6 +23,9 @@ type Call struct {
 	Caller Caller
 	// Request is the `tools/call` as it came.
 	Request *rpc.Message
+	// Admit looks at the request once more when it is settled which definition it
+	// is a call of, before anything is sent. Its error is then the answer. Nil: none.
+	Admit func(*catalog.Tool) *rpc.Error
 	// Notify gets what the server says on behalf of this call, in order, before
 	// Call returns, on the goroutine of Call.
 	Notify func(*rpc.Message) error
@@ -66,6 +69,11 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 	if tool, ok = b.opts.Catalog.Snapshot().Find(exposed); !ok || tool.Provider != p.Slug {
 		return unknownTool(exposed)
 	}
+	if c.Admit != nil {
+		if refused := c.Admit(tool); refused != nil {
+			return Reply{Outcome: Denied, Err: refused}
+		}
+	}
 	return b.dispatch(ctx, c, in, tool)
 }
 
@@ -101,8 +109,11 @@ func (b *Broker) dispatch(ctx context.Context, c Call, in Instance, tool *catalo
 		if !tool.Effectful {
 			end.advice = advMayReadOnly
 		}
-		if lost.Reason == session.ResultTooLarge || lost.Reason == session.MalformedAnswer {
+		switch lost.Reason {
+		case session.ResultTooLarge, session.MalformedAnswer:
 			end.advice = advAnsweredBadly
+		case session.InputRequired:
+			end.advice = advUnfinished
 		}
 	case lost.Reason == session.Cancelled:
 		end.outcome, end.retry, end.advice = Cancelled, RetrySafe, advSafe

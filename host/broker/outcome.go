@@ -53,6 +53,7 @@ const (
 	advUnknownTool         = "Nothing was run. List the tools again and use one of the names given there."
 	advMayHappened         = "It may have had its effect. Look at the state before you call it again."
 	advMayReadOnly         = "It may have run; the tool declares itself read-only."
+	advUnfinished          = "It has not finished, and may have had a part of its effect. Look at the state; if you call it again from here, it will ask for the same."
 	advAnsweredBadly       = "The server ran it and answered; only the answer is lost. Look at the state before you call it again."
 )
 

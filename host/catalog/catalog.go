@@ -136,11 +136,15 @@ func (s *Store) readList(p Provider, instance string, defs []json.RawMessage) *l
 		if s.reserved[exposed] {
 			exposed = s.awayFromOwn(p.Slug, d.name)
 		}
+		headers, fault := headerParams(raw)
+		if fault != "" {
+			l.faulty = append(l.faulty, Hidden{Provider: p.Slug, Name: d.name, Reason: fault})
+		}
 		l.tools = append(l.tools, &Tool{
 			Provider: p.Slug, Name: d.name, Exposed: exposed,
 			Raw: raw, Listed: d.renamed(raw, exposed),
 			Digest:    DigestTool(raw),
-			Effectful: d.effectful, Annotations: d.annotations,
+			Effectful: d.effectful, Annotations: d.annotations, Headers: headers,
 		})
 	}
 	return l
@@ -155,11 +159,14 @@ func (s *Store) awayFromOwn(slug, tool string) string {
 	return shortened(prefix, tool, s.opts.NameMax)
 }
 
-// report logs what a Put has hidden: of the new list, and by clashes that were
-// not there before.
+// report logs what a Put has hidden, or clients will hide: of the new list, and by
+// clashes that were not there before.
 func (s *Store) report(before, after *Snapshot, l *list) {
 	for _, h := range l.hidden {
 		s.opts.Logger.Warn("tool definition hidden", "provider", h.Provider, "tool", h.Name, "reason", h.Reason)
+	}
+	for _, f := range l.faulty {
+		s.opts.Logger.Warn("tool definition invalid: clients of MCP 2026-07-28 on HTTP will leave it out", "provider", f.Provider, "tool", f.Name, "reason", f.Reason)
 	}
 	known := map[string]bool{}
 	for _, c := range before.clashes {

@@ -9,8 +9,9 @@
 //
 // The bytes of a definition are the server's own. What the catalog changes in
 // them is the value of `name`, and nothing else; what it finds out about them
-// (digest, whether a call may have an effect) stands beside them. A definition
-// that cannot be shown or called without guessing hides itself and no other.
+// (digest, whether a call may have an effect, which arguments HTTP headers must
+// repeat: headers.go) stands beside them. A definition that cannot be shown or
+// called without guessing hides itself and no other.
 //
 // The package starts no goroutine, reads no file and knows no caller: what a
 // principal may see of a snapshot is decided above it.

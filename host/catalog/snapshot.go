@@ -16,6 +16,9 @@ type Tool struct {
 	Effectful bool
 	// Annotations is the definition's own member of that name, nil where there is none.
 	Annotations json.RawMessage
+	// Headers are the arguments that HTTP headers must repeat; nil where there are
+	// none, and where the definition asks for them in an invalid way.
+	Headers []HeaderParam
 }
 
 // Hidden is a definition that is not shown, and why.
@@ -43,6 +46,7 @@ type list struct {
 	slug, instance string
 	tools          []*Tool // before clashes are taken out
 	hidden         []Hidden
+	faulty         []Hidden // shown all the same
 }
 
 func (l *list) hide(name, reason string) {

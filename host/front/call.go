@@ -16,7 +16,11 @@ const metaPrefix = "drawbridge/"
 // call carries a request through the broker and the answer back. Whose method it
 // is, and what it means, is the broker's business.
 func (s *Server) call(ctx context.Context, r *request) error {
-	reply := s.broker.Call(ctx, broker.Call{Caller: r.caller, Request: r.Message, Notify: r.notify})
+	c := broker.Call{Caller: r.caller, Request: r.Message, Notify: r.notify}
+	if r.header != nil {
+		c.Admit = r.argumentsMirrored
+	}
+	reply := s.broker.Call(ctx, c)
 	if reply.Err != nil {
 		return reply.Err
 	}
@@ -27,11 +31,10 @@ func (s *Server) call(ctx context.Context, r *request) error {
 		e.RemovePrefix(metaPrefix, "result", "_meta")
 	}
 	switch {
-	case r.era != modern:
-	case answer.Kind == rpc.Result:
+	case answer.Kind == rpc.Failure:
+		r.flag(string(answer.Get("error", "code")))
+	case r.era == modern:
 		s.modernize(e, answer, r.method)
-	default:
-		r.flag(answer.Get("error", "code"))
 	}
 	return r.answer(e.Payload())
 }

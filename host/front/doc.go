@@ -13,7 +13,8 @@
 //	session.go   one client of the handshake era; sessions.go all of those on HTTP
 //	stdio.go     the face on stdio; pipe.go its writer, lines.go its reader
 //	http.go      the face on HTTP; guard.go who may reach it, headers.go what must
-//	             agree with the body, reply.go its writer
+//	             agree with the body, arguments.go with a call's arguments,
+//	             reply.go its writer
 //
 // A request is served on one goroutine: over stdio its own, over HTTP the
 // handler's. That goroutine carries it through the broker and back, so what

@@ -126,6 +126,13 @@ func (b *fakeBroker) Call(ctx context.Context, c broker.Call) broker.Reply {
 	b.calls = append(b.calls, c)
 	b.mu.Unlock()
 	name, _ := c.Request.GetString("params", "name")
+	for _, tool := range b.Tools(c.Caller) {
+		if tool.Exposed == name && c.Admit != nil {
+			if refused := c.Admit(tool); refused != nil {
+				return broker.Reply{Err: refused}
+			}
+		}
+	}
 	arguments := c.Request.Get("params", "arguments")
 	switch name {
 	case "echo":

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 )
@@ -123,6 +125,49 @@ func FuzzHTTPBody(f *testing.F) {
 			if w.id != id {
 				s.endWebSession(w)
 			}
+		}
+	})
+}
+
+// FuzzArguments compares a header with arbitrary arguments. When it lets a call
+// pass, whoever reads the arguments, first, last or any spelling of a name, reads
+// what the header says.
+func FuzzArguments(f *testing.F) {
+	b := newFakeBroker()
+	b.setAnnotated(f, annotated)
+	tool := b.tools[0]
+	for _, arguments := range []string{
+		`{"region":"us"}`, `{"Region":"us"}`, `{"region":"us","region":"eu"}`, `{"count":42.0}`, `null`, `[]`,
+		`{"options":{"dry":true},"region":null}`, `{"region":"\ud800"}`, `{"region":{"region":"us"}}`,
+	} {
+		f.Add([]byte(arguments), "us", "42", "true")
+	}
+	f.Fuzz(func(t *testing.T, arguments []byte, region, count, dry string) {
+		m, err := rpc.Parse(rpc.FromClient, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":`+string(arguments)+`}}`))
+		if err != nil {
+			return
+		}
+		r := &request{Message: m, header: http.Header{}}
+		for i, value := range []string{region, count, dry} {
+			if value != "" {
+				r.header.Set(tool.Headers[i].Header, value)
+			}
+		}
+		if r.argumentsMirrored(tool) != nil {
+			return
+		}
+		var loose struct { // takes any spelling, and the last of several
+			Region any
+		}
+		if json.Unmarshal(m.Get("params", "arguments"), &loose) != nil {
+			return // not an object
+		}
+		if text, ok := loose.Region.(string); ok {
+			if said, ok := mcp.DecodeHeaderValue(region); !ok || said != text {
+				t.Fatalf("passed: region %q under the header %q", text, region)
+			}
+		} else if loose.Region != nil || region != "" {
+			t.Fatalf("passed: region %v under the header %q", loose.Region, region)
 		}
 	})
 }

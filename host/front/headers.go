@@ -38,23 +38,49 @@ func (r *request) mirrored(header http.Header) *rpc.Error {
 	return mirrors(header, mcp.HeaderName, name)
 }
 
-// mirrors checks one header, which may be there once and, if it is Mcp-Name, encoded.
+// mirrors checks one header, which if it is Mcp-Name may be encoded.
 func mirrors(header http.Header, key, want string) *rpc.Error {
-	values := header.Values(key)
-	if len(values) != 1 {
-		return mismatch(fmt.Sprintf("%s must be there once, and is there %d times", key, len(values)))
-	}
-	got, ok := values[0], true
+	read := single
 	if key == mcp.HeaderName {
-		got, ok = mcp.DecodeHeaderValue(got)
+		read = decoded
 	}
-	if !ok {
-		return mismatch(key + " is not valid Base64")
+	got, err := read(header, key)
+	if err != nil {
+		return err
 	}
 	if got != want {
 		return mismatch(fmt.Sprintf("%s is %q, the body says %q", key, got, want))
 	}
 	return nil
+}
+
+// single returns the value of a header that must be there once, of the characters
+// that a header may hold (RFC 9110, section 5.5; older ones are not taken).
+func single(header http.Header, key string) (string, *rpc.Error) {
+	values := header.Values(key)
+	if len(values) != 1 {
+		return "", mismatch(fmt.Sprintf("%s must be there once, and is there %d times", key, len(values)))
+	}
+	for _, c := range []byte(values[0]) {
+		if (c < ' ' || c > '~') && c != '\t' {
+			return "", mismatch(key + " holds what is no visible ASCII character; such a value is to be in Base64")
+		}
+	}
+	return values[0], nil
+}
+
+// decoded is single for a header whose value may be in Base64 (MCP 2026-07-28,
+// "Value Encoding").
+func decoded(header http.Header, key string) (string, *rpc.Error) {
+	value, err := single(header, key)
+	if err != nil {
+		return "", err
+	}
+	text, ok := mcp.DecodeHeaderValue(value)
+	if !ok {
+		return "", mismatch(key + " is not valid Base64")
+	}
+	return text, nil
 }
 
 func mismatch(what string) *rpc.Error {

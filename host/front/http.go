@@ -55,7 +55,7 @@ type web struct {
 // Handler serves MCP over streamable HTTP at /mcp. A request is checked in this
 // order: whether it may come here at all (403), whose it is (401), its form (405,
 // 406, 413, 415), its envelope (400), its session (400, 404), and what its headers
-// repeat (400).
+// repeat (400); of the arguments of a call, that is checked when its tool is known.
 func (s *Server) Handler(opts HTTPOptions) http.Handler {
 	h := &web{Server: s, guard: newGuard(opts)}
 	h.copies.New = func() any { return new([32 << 10]byte) }
@@ -152,6 +152,7 @@ func (h *web) postModern(w *reply, req *http.Request, r *request, principal stri
 	defer closed()
 	r.cancel = cancel
 	r.caller = broker.Caller{Principal: principal, Modern: true}
+	r.header = req.Header
 	h.serve(ctx, r)
 }
 

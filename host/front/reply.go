@@ -67,10 +67,12 @@ func (w *reply) Answer(p rpc.Payload) error {
 	return w.plain(w.status, p)
 }
 
-// Flag takes the error code that an answer to a modern client will carry. That it
-// lacks a capability stands in the status too (MCP 2026-07-28, basic/index).
+// Flag takes the error code that an answer to a modern client will carry. That the
+// client lacks a capability, or that its headers do not fit the call, stands in the
+// status too (MCP 2026-07-28, basic/index, and basic/transports/streamable-http).
 func (w *reply) Flag(code string) {
-	if code == strconv.Itoa(mcp.MISSING_REQUIRED_CLIENT_CAPABILITY) {
+	switch code {
+	case strconv.Itoa(mcp.MISSING_REQUIRED_CLIENT_CAPABILITY), strconv.Itoa(mcp.HEADER_MISMATCH):
 		w.status = http.StatusBadRequest
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -32,6 +34,8 @@ type request struct {
 	// session is nil for a modern request over HTTP.
 	session *session
 	writer  Writer
+	// header is that of a modern request over HTTP, nil for others.
+	header http.Header
 	// token is the literal of the progress token that the client gave, nil for none.
 	token json.RawMessage
 	// level is the least severe log message that a modern client wants of this
@@ -53,6 +57,7 @@ func (s *Server) serve(ctx context.Context, r *request) {
 	err := r.method.serve(s, ctx, r)
 	var own *rpc.Error
 	if errors.As(err, &own) {
+		r.flag(strconv.Itoa(own.Code))
 		err = r.answer(rpc.NewFailure(r.ID, own))
 	}
 	if err != nil {
@@ -86,11 +91,11 @@ func (r *request) answer(p rpc.Payload) error {
 	return r.writer.Answer(p)
 }
 
-// flag tells the writer, if it has a use for that, which error code the answer
-// will carry: of one of a server's, 2026-07-28 wants to see it in HTTP's status.
-func (r *request) flag(code json.RawMessage) {
-	if w, ok := r.writer.(interface{ Flag(code string) }); ok {
-		w.Flag(string(code))
+// flag tells the writer, if it has a use for that, which error code the answer to
+// a modern client will carry: some, 2026-07-28 wants to see in HTTP's status.
+func (r *request) flag(code string) {
+	if w, ok := r.writer.(interface{ Flag(code string) }); ok && r.era == modern {
+		w.Flag(code)
 	}
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 
@@ -46,6 +47,76 @@ func TestErasMeet(t *testing.T) {
 			if got := string(m.Get("params")); got != want {
 				t.Errorf("the server got\n%s, want\n%s", got, want)
 			}
+		})
+	}
+}
+
+// TestTasksAreNotAskedFor: the host does not carry them, so no server shall make one.
+func TestTasksAreNotAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		server       []string
+		modern       bool
+		params, want string
+	}{
+		"the parameter": {nil, false,
+			`{"name":"x","task":{"ttl":60000},"arguments":{"task":1}}`, `{"name":"x","arguments":{"task":1},"_meta":{"progressToken":ID}}`},
+		"the extension": {[]string{"2026-07-28"}, true,
+			`{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"a":1}},"roots":{}}}}`,
+			`{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/ui":{"a":1}},"roots":{}},"progressToken":ID}}`},
+		"with much else": {[]string{"2026-07-28"}, true,
+			`{"name":"x","_meta":{"io.modelcontextprotocol/clientCapabilities":{"x":"` + strings.Repeat("x", usualCapabilities) + `","extensions":{"io.modelcontextprotocol\u002ftasks":{}}}}}`,
+			`{"name":"x","_meta":{"io.modelcontextprotocol/clientCapabilities":{"x":"` + strings.Repeat("x", usualCapabilities) + `","extensions":{}},"progressToken":ID,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.modern = c.server
+			s.when("tools/call", func(s *server, m *rpc.Message) { s.result(m, `{}`) })
+			h := oneServer(t, s)
+			h.do(h.get("p"), Call{Request: request(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+c.params+`}`), Modern: c.modern})
+			m := s.received("tools/call")[0]
+			if got, want := string(m.Get("params")), replaceAll(c.want, "ID", string(m.ID)); got != want {
+				t.Errorf("the server got\n%s, want\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestAnUnfinishedAnswerIsNoResultToAnOlderClient, who would take it for one. To a
+// client of the server's era it passes, whatever it is.
+func TestAnUnfinishedAnswerIsNoResultToAnOlderClient(t *testing.T) {
+	const asks = `{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage"},"b":{"method":"elicitation/create"},"c":{"method":"elicitation/create"}},"requestState":"s"}`
+	modern := []string{"2026-07-28"}
+	for name, c := range map[string]struct {
+		server []string
+		modern bool
+		result string
+		reason Reason
+		cause  string
+	}{
+		"input":                         {modern, false, asks, InputRequired, "input first (elicitation/create, sampling/createMessage)"},
+		"input that is no object":       {modern, false, `{"resultType":"input_required","inputRequests":[1]}`, InputRequired, "wants to be called again"},
+		"state alone":                   {modern, false, `{"resultType":"input_required","requestState":"s"}`, InputRequired, "wants to be called again"},
+		"another type":                  {modern, false, `{"resultType":"task","taskId":"1"}`, MalformedAnswer, `"task"`},
+		"complete":                      {modern, false, `{"resultType":"complete","content":[]}`, "", ""},
+		"none":                          {modern, false, `{"content":[]}`, "", ""},
+		"a modern client":               {modern, true, asks, "", ""},
+		"a modern client, another type": {modern, true, `{"resultType":"vendor"}`, "", ""},
+		"an older server":               {nil, false, asks, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.modern = c.server
+			s.when("tools/call", func(s *server, m *rpc.Message) { s.result(m, c.result) })
+			h := oneServer(t, s)
+			i := h.get("p")
+			if c.reason == "" {
+				if got := h.do(i, Call{Request: callOf(t, "x", `{}`), Modern: c.modern}); !contains(got, `"result":`+c.result) {
+					t.Errorf("answered %s", got)
+				}
+				return
+			}
+			_, err := i.Do(t.Context(), Call{Request: callOf(t, "x", `{}`)})
+			wantLost(t, err, true, c.reason, c.cause)
 		})
 	}
 }

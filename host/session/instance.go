@@ -97,7 +97,14 @@ func (i *Instance) Do(ctx context.Context, c Call) (*rpc.Message, error) {
 	if t.max == 0 {
 		t.max = i.spec.CallTimeoutMax
 	}
-	return i.link.run(ctx, out, edit.Payload(), t)
+	answer, err := i.link.run(ctx, out, edit.Payload(), t)
+	if err == nil && i.era.modern && !c.Modern {
+		err = unfinished(answer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
 }
 
 // opening is the start of an instance, until it is ready.

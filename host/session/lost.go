@@ -15,6 +15,9 @@ const (
 	Crashed Reason = "crashed"
 	// MalformedAnswer: there is an answer, and it is none.
 	MalformedAnswer Reason = "malformed_answer"
+	// InputRequired: the server wants to hear more before it goes on, in a way that
+	// the caller's era does not have.
+	InputRequired Reason = "input_required"
 	// ResultTooLarge: the answer is over max_message.
 	ResultTooLarge Reason = "result_too_large"
 	// Undelivered: the plugin says that the server did not get the whole request.
