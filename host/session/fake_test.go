@@ -219,6 +219,8 @@ func (s *server) handle(c *fakeConn, r received) {
 		s.result(m, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"fake","x":1.0},"instructions":"use it"}`, s.version, s.caps))
 	case methodListTools:
 		s.list(m)
+	case methodListen:
+		s.conn.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `}}}`)
 	case "tools/call":
 		s.call(m)
 	default:

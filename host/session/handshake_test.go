@@ -242,6 +242,34 @@ func TestTheOrderOfAModernStart(t *testing.T) {
 	eventually(t, "the list is read again", func() bool { return len(h.lists()) == 2 })
 }
 
+// TestASubscriptionThatIsNotAcknowledged: what the server does with it costs the
+// start a moment at most.
+func TestASubscriptionThatIsNotAcknowledged(t *testing.T) {
+	for name, c := range map[string]struct {
+		listen func(*server, *rpc.Message)
+		took   time.Duration
+	}{
+		"refused":  {refuse(-32601, "Method not found"), 0},
+		"ended":    {func(s *server, m *rpc.Message) { s.result(m, `{}`) }, 0},
+		"silent":   {mute, probeLimit},
+		"honoured": {nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				s.modern = []string{"2026-07-28"}
+				s.when(methodListen, c.listen)
+				h := oneServer(t, s)
+				begun := time.Now()
+				h.get("p")
+				if took := time.Since(begun); took != c.took {
+					t.Errorf("it took %s, want %s", took, c.took)
+				}
+			})
+		})
+	}
+}
+
 func TestAServerThatSaysNothingIsLeftHalfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -35,6 +35,8 @@ type Instance struct {
 	// relist and relevel have room for one signal: the server's tools, or the log
 	// level that is wanted, have changed.
 	relist, relevel chan struct{}
+	// listening has room for one signal: a subscription was acknowledged.
+	listening chan struct{}
 	// told is the level that an older server was told last. The start has it, then keep.
 	told string
 	// kept is closed when keep has ended: the instance says nothing any more.
@@ -150,6 +152,8 @@ func (o *opening) open(ctx context.Context) (*Instance, error) {
 		relist:  make(chan struct{}, 1),
 		relevel: make(chan struct{}, 1),
 		kept:    make(chan struct{}),
+
+		listening: make(chan struct{}, 1),
 	}
 	i.link = newLink(conn, hang, linkOptions{
 		dir: o.m.opts.SpoolDir, maxMessage: spec.MaxMessage, peer: i, noise: &o.e.noise, logger: i.log,
@@ -277,13 +281,31 @@ func diagnosed(diags provider.Diagnostics) string {
 }
 
 // subscribe asks a modern server to say when its tools change; an older one does
-// so by itself. The request stays open as long as the session.
+// so by itself. The request stays open as long as the session. It returns when
+// the server has acknowledged it, for what changes before that goes unsaid (MCP
+// 2026-07-28, basic/patterns/subscriptions); a server that does not is not waited
+// for long.
 func (i *Instance) subscribe(ctx context.Context) {
 	if i.server.Era != Modern || !i.server.Declares("tools", "listChanged") {
 		return
 	}
-	i.fire(ctx, methodListen, json.RawMessage(
-		`{"notifications":{"toolsListChanged":true},"_meta":`+string(i.id.meta(i.server.Version))+`}`))
+	c := i.link.newCall(false) // released only if it is answered
+	params := `{"notifications":{"toolsListChanged":true},"_meta":` + string(i.id.meta(i.server.Version)) + `}`
+	if err := i.link.send(ctx, c, rpc.NewRequest(rpc.Number(c.id), methodListen, json.RawMessage(params))); err != nil {
+		return // the list will say what is wrong
+	}
+	limit := time.NewTimer(probeLimit)
+	defer limit.Stop()
+	select {
+	case <-i.listening:
+	case <-c.q.wake:
+		i.log.Warn("the server does not say when its tools change: it ended subscriptions/listen")
+		i.link.release(c)
+	case <-limit.C:
+		i.log.Warn("the server has not acknowledged subscriptions/listen")
+	case <-i.link.done:
+	case <-ctx.Done():
+	}
 }
 
 // setLevel tells an older server which messages are wanted. A modern one is told

@@ -8,6 +8,7 @@ const (
 	methodInitialized = "notifications/initialized"
 	methodListTools   = "tools/list"
 	methodListen      = "subscriptions/listen"
+	methodListening   = "notifications/subscriptions/acknowledged"
 	methodSetLevel    = "logging/setLevel"
 	methodCancelled   = "notifications/cancelled"
 	methodProgress    = "notifications/progress"

@@ -34,6 +34,9 @@ func (i *Instance) notification(m *rpc.Message) {
 	case methodToolsChange:
 		wake(i.relist)
 		_ = m.Close()
+	case methodListening:
+		wake(i.listening)
+		_ = m.Close()
 	case methodMessage:
 		level, _ := m.GetString("params", "level")
 		i.listener.Log(i.spec.Provider, i.Mark(), level, m)
