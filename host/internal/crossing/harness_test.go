@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +16,14 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
-// TestMain lets more tests run side by side than there are processors: those that
-// are parallel wait nearly all of their time.
+// TestMain runs a third-party plugin when the binary was started as one. Of tests it
+// lets more run side by side than there are processors: those that are parallel
+// wait nearly all of their time.
 func TestMain(m *testing.M) {
+	if role, ok := strings.CutPrefix(filepath.Base(os.Args[0]), thirdParty); ok {
+		runPlugin(role)
+		return
+	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
@@ -41,10 +47,10 @@ type provider struct {
 // config writes a configuration. host is more HCL for the block of that name.
 func config(t *testing.T, p hosttest.Place, host string, providers ...provider) string {
 	t.Helper()
-	return p.Write(t, "providers.hcl", hostBlock(t, p, host)+blocks(t, p, providers...))
+	return p.Write(t, "providers.hcl", hostBlock(p, host)+blocks(t, p, providers...))
 }
 
-func hostBlock(t testing.TB, p hosttest.Place, more string) string {
+func hostBlock(p hosttest.Place, more string) string {
 	return fmt.Sprintf("host {\n  state_dir = %s\n  %s\n  http {\n    listen = \"127.0.0.1:0\"\n  }\n}\n", quote(p.Path("state")), more)
 }
 

@@ -23,6 +23,7 @@ type Stdio struct {
 	mu      sync.Mutex
 	lastID  int
 	pending []*Pending
+	strays  bool
 }
 
 // Pending is an answer that is waited for.
@@ -85,11 +86,30 @@ func (c *Stdio) take(t testing.TB, m Message) {
 		c.pending = slices.DeleteFunc(c.pending, func(one *Pending) bool { return one == p })
 		c.mu.Unlock()
 		if p == nil {
-			t.Errorf("an answer nobody waits for: %.200s", m.Raw)
+			c.stray(t, m)
 			return
 		}
 		p.done <- Reply{m, p.notes}
 	}
+}
+
+// AllowStrays keeps answers that nobody waits for, for Heard. Without it they fail
+// the test.
+func (c *Stdio) AllowStrays() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.strays = true
+}
+
+func (c *Stdio) stray(t testing.TB, m Message) {
+	c.mu.Lock()
+	allowed := c.strays
+	c.mu.Unlock()
+	if !allowed {
+		t.Errorf("an answer nobody waits for: %.200s", m.Raw)
+		return
+	}
+	c.put(m)
 }
 
 // find returns the first of those that wait, in the order they began to.
