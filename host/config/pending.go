@@ -53,7 +53,6 @@ var pendings = []pending{
 	{"provider.session.idle_stop", "", note, "Server processes run until the host stops."},
 	{"provider.session.max_instances", "", note, "There is one server process for each provider."},
 	{"provider.limits.drain_timeout", "", note, "There is no reload."},
-	{"provider.limits.health_interval", "", note, "Silent servers are not pinged."},
 	{"provider.limits.max_concurrent", "", note, "Calls are not counted."},
 	{"provider.limits.max_queue", "", note, "Calls are not queued."},
 	{"provider.limits.inline_result", "", note, "Results of any size are passed as they are."},

@@ -166,6 +166,9 @@ func (o *opening) open(ctx context.Context) (*Instance, error) {
 	o.e.current.Store(i)
 	wake(i.relevel) // it may have changed since it was told
 	o.m.work.Go(i.keep)
+	if spec.HealthInterval > 0 && i.server.Era == Legacy {
+		o.m.work.Go(i.watchHealth)
+	}
 	return i, nil
 }
 

@@ -83,6 +83,8 @@ type link struct {
 
 	done    chan struct{} // closed when the reader has ended; over is set
 	spoke   chan struct{} // closed when the server has said anything at all
+	born    time.Time
+	heardAt atomic.Int64 // when the server said something last, in ns after born
 	replies chan rpc.Payload
 	work    sync.WaitGroup
 	counts  counts
@@ -96,6 +98,7 @@ func newLink(conn provider.HostConn, hang context.CancelFunc, opts linkOptions) 
 		calls:   map[int64]*call{},
 		done:    make(chan struct{}),
 		spoke:   make(chan struct{}),
+		born:    time.Now(),
 		replies: make(chan rpc.Payload, replyBacklog),
 	}
 	l.lastID.Store(firstID)

@@ -29,6 +29,9 @@ type Spec struct {
 	// CallTimeout is how long a server may be silent on a call, CallTimeoutMax how
 	// long a call may take with progress. 0: no limit.
 	CallTimeout, CallTimeoutMax time.Duration
+	// HealthInterval is how long a server of the older era may be silent before it
+	// is pinged. 0: it is not.
+	HealthInterval time.Duration
 	// MaxPages, MaxDefinitions and MaxListBytes bound a list. 0: the defaults.
 	MaxPages, MaxDefinitions int
 	MaxListBytes             int64
@@ -48,10 +51,16 @@ type State struct {
 	Failure *supervise.Failure
 	// Instance is the mark of the instance that is ready, "" where none is.
 	Instance string
-	// Restarts counts the starts after the first one, Noise the lines of standard
+	// Restarts counts the starts that nobody asked for, Noise the lines of standard
 	// output that were no messages.
 	Restarts int
 	Noise    int64
+	// Next is when it is started again, or, in failed, from when on a use starts it;
+	// zero where neither is known.
+	Next time.Time
+	// Exits are the last ends of its instances, the oldest first. They are not to be
+	// changed.
+	Exits []supervise.Exit
 }
 
 // Launcher starts plugin processes. *supervise.Launcher is one.
@@ -143,17 +152,9 @@ func (s *Spec) setDefaults() {
 // by all who wait for it and lives on when they leave. The error is a
 // *supervise.Failure or ctx's.
 func (m *Manager) Get(ctx context.Context, slug string) (*Instance, error) {
-	e := (*m.entries.Load())[slug]
-	if e == nil {
-		return nil, &supervise.Failure{
-			Provider: slug, Label: slug, Phase: supervise.PhaseConfig, Cause: "there is no such provider",
-		}
-	}
-	if e.spec.Fault != nil {
-		return nil, e.spec.Fault
-	}
-	if m.stopping.Load() {
-		return nil, e.failure(supervise.PhaseRunning, "the host is stopping")
+	e, err := m.entry(slug)
+	if err != nil {
+		return nil, err
 	}
 	for {
 		i, err := e.unit.Get(ctx)
@@ -166,6 +167,22 @@ func (m *Manager) Get(ctx context.Context, slug string) (*Instance, error) {
 		// Its stream has ended in this moment: the unit is not to give it out again.
 		i.condemn() //nolint:contextcheck // the process ends for all, and not only for this caller
 	}
+}
+
+// entry returns a provider that can be started. The error is a *supervise.Failure.
+func (m *Manager) entry(slug string) (*entry, error) {
+	e := (*m.entries.Load())[slug]
+	switch {
+	case e == nil:
+		return nil, &supervise.Failure{
+			Provider: slug, Label: slug, Phase: supervise.PhaseConfig, Cause: "there is no such provider",
+		}
+	case e.spec.Fault != nil:
+		return nil, e.spec.Fault
+	case m.stopping.Load():
+		return nil, e.failure(supervise.PhaseRunning, "the host is stopping")
+	}
+	return e, nil
 }
 
 // State returns where a provider is; false for one that there is not.
@@ -201,7 +218,7 @@ func (m *Manager) Stop(ctx context.Context) {
 	for _, e := range *m.entries.Load() {
 		if e.unit != nil {
 			all.Go(func() {
-				e.drain(ctx)
+				e.drain(ctx, e.current.Load())
 				e.unit.Stop(ctx)
 			})
 		}
@@ -210,9 +227,8 @@ func (m *Manager) Stop(ctx context.Context) {
 	m.work.Wait()
 }
 
-// drain waits for the calls in flight, for stop_grace at most.
-func (e *entry) drain(ctx context.Context) {
-	i := e.current.Load()
+// drain waits for the calls in flight on an instance, for stop_grace at most.
+func (e *entry) drain(ctx context.Context, i *Instance) {
 	if i == nil {
 		return
 	}
@@ -247,7 +263,7 @@ func (e *entry) state() State {
 func (e *entry) shown(s supervise.Snapshot) State {
 	state := State{
 		Name: string(s.State), Since: s.Since, Failure: s.Failure, Instance: s.Mark,
-		Restarts: s.Restarts, Noise: e.noise.Load(),
+		Restarts: s.Restarts, Noise: e.noise.Load(), Next: s.Next, Exits: s.Exits,
 	}
 	if f := e.listFailure.Load(); f != nil && s.State == supervise.Starting {
 		state.Failure = f

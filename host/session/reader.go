@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -128,6 +129,7 @@ func (l *link) take(in *incoming, event provider.Event, over *ending) {
 
 // heard marks that the server has said something. Only the reader calls it.
 func (l *link) heard() {
+	l.heardAt.Store(int64(time.Since(l.born)))
 	select {
 	case <-l.spoke:
 	default:

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/drawbridge-mcp/drawbridge/host/containment"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/peer"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
@@ -229,7 +230,8 @@ func (s *start) connect(ctx context.Context) (provider.Remote, error) {
 	return remote, nil
 }
 
-// refusesStrangers calls once without the token, on a connection of its own.
+// refusesStrangers calls once without the token, on a connection of its own, whose
+// other end tells the plugin's pid as the host sees it.
 func (s *start) refusesStrangers(ctx context.Context) error {
 	network, address := s.r.peer()
 	creds := insecure.NewCredentials()
@@ -239,7 +241,11 @@ func (s *start) refusesStrangers(ctx context.Context) error {
 	cc, err := grpc.NewClient("passthrough:///plugin", append(provider.DialOptions(""),
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, address)
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			if err == nil {
+				s.p.plugin.Store(int64(peer.PIDOf(conn)))
+			}
+			return conn, err
 		}))...)
 	if err != nil {
 		return err
@@ -286,6 +292,9 @@ func (s *start) failure(ctx context.Context, err error) *Failure {
 		when = "right after its handshake"
 	}
 	f := s.p.spec.failure(PhasePlugin, "")
+	if v.running {
+		f.gone = s.p.gone(s.r.tree.Exit())
+	}
 	switch {
 	case v.problem != nil:
 		f.Cause = v.problem.Error()

@@ -104,7 +104,7 @@ func (l *logFile) rotate() error {
 	}
 	if there, err := os.Stat(l.path); err == nil && os.SameFile(mine, there) {
 		for i := logFiles - 1; i > 0; i-- {
-			if err := os.Rename(l.numbered(i-1), l.numbered(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := os.Rename(numbered(l.path, i-1), numbered(l.path, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
@@ -112,11 +112,12 @@ func (l *logFile) rotate() error {
 	return l.reopen()
 }
 
-func (l *logFile) numbered(i int) string {
+// numbered is the path of a log that was rotated away i times.
+func numbered(path string, i int) string {
 	if i == 0 {
-		return l.path
+		return path
 	}
-	return fmt.Sprintf("%s.%d", l.path, i)
+	return fmt.Sprintf("%s.%d", path, i)
 }
 
 func (l *logFile) reopen() error {

@@ -20,10 +20,17 @@ const (
 // not gone yet, and a restart begins only when it is.
 const ending State = "ending"
 
+// restarting is Draining with a start to follow: somebody asked for a new process,
+// and the old one is not gone yet.
+const restarting State = "restarting"
+
 // shown is the state for people.
 func (s State) shown() State {
-	if s == ending {
+	switch s {
+	case ending:
 		return Backoff
+	case restarting:
+		return Draining
 	}
 	return s
 }
@@ -32,12 +39,13 @@ func (s State) shown() State {
 type event int
 
 const (
-	evGet    event = iota // somebody needs it
-	evReady               // the start under way succeeded
-	evBroken              // it failed, or is of no use any more; its process may still be there
-	evGone                // its process and all it started is gone
-	evTimer               // the timer that was armed last
-	evStop                // end it for good
+	evGet     event = iota // somebody needs it
+	evReady                // the start under way succeeded
+	evBroken               // it failed, or is of no use any more; its process may still be there
+	evGone                 // its process and all it started is gone
+	evTimer                // the timer that was armed last
+	evRestart              // somebody wants a new process
+	evStop                 // end it for good
 )
 
 // action is what the owner of a machine does after a step, in the order given.
@@ -78,6 +86,8 @@ func (m machine) step(ev event, now time.Time) (machine, []action) {
 		return m, nil
 	case ev == evStop:
 		return m.stop(now)
+	case ev == evRestart:
+		return m.restart(now)
 	case m.state == Cold && ev == evGet:
 		return m.enter(Starting, now), []action{actLaunch}
 	case m.state == Failed && ev == evGet && !now.Before(m.next):
@@ -100,8 +110,10 @@ func (m machine) step(ev event, now time.Time) (machine, []action) {
 		m.restarts = append(recent(m.restarts, now.Add(-m.policy.Period)), now)
 		m.inRow++
 		return m.enter(Starting, now), []action{actLaunch}
-	case m.state == Draining && ev == evReady:
+	case (m.state == Draining || m.state == restarting) && ev == evReady:
 		return m, []action{actEnd}
+	case m.state == restarting && ev == evGone:
+		return m.enter(Starting, now), []action{actLaunch}
 	case m.state == Draining && ev == evGone:
 		return m.enter(Stopped, now), nil
 	}
@@ -121,9 +133,24 @@ func (m machine) again(now time.Time) (machine, []action) {
 	return m, []action{actTimer}
 }
 
+// restart is what a person asks for, who has looked at it: the count starts anew,
+// and no Backoff and no Cooldown is waited for.
+func (m machine) restart(now time.Time) (machine, []action) {
+	m.restarts, m.inRow = nil, 0
+	switch m.state {
+	case Starting, Ready:
+		return m.enter(restarting, now), []action{actNoTimer, actEnd}
+	case ending: // its process is ending already
+		return m.enter(restarting, now), nil
+	case Draining, restarting:
+		return m, nil
+	}
+	return m.enter(Starting, now), []action{actNoTimer, actLaunch}
+}
+
 func (m machine) stop(now time.Time) (machine, []action) {
 	switch m.state {
-	case Starting, Ready, ending:
+	case Starting, Ready, ending, restarting:
 		return m.enter(Draining, now), []action{actNoTimer, actFail, actEnd}
 	case Draining:
 		return m, nil

@@ -36,7 +36,7 @@ type world struct {
 
 // possible are the events that can happen now.
 func (w *world) possible() []event {
-	out := []event{evGet, evStop}
+	out := []event{evGet, evRestart, evStop}
 	if w.alive && !w.ready && !w.broken {
 		out = append(out, evReady, evBroken)
 	}
@@ -72,7 +72,7 @@ func (w *world) happen(t *rapid.T, ev event) {
 		w.stopped = true
 	}
 	next, actions := w.m.step(ev, w.now)
-	if ev == evGet && slices.Contains([]State{Cold, Starting, ending, Backoff}, before.state) {
+	if ev == evGet && slices.Contains([]State{Cold, Starting, ending, Backoff, restarting}, before.state) {
 		w.waiting = true
 	}
 	if ev == evGet && before.state == Failed && next.state == Starting {
@@ -82,6 +82,15 @@ func (w *world) happen(t *rapid.T, ev event) {
 			t.Fatalf("started %v before the cooldown is over", before.next.Sub(w.now))
 		}
 	}
+	if ev == evRestart {
+		w.automatic = nil
+		switch {
+		case slices.Contains([]State{Starting, Ready, ending}, before.state) && next.state != restarting,
+			slices.Contains([]State{Cold, Backoff, Failed}, before.state) && next.state != Starting:
+			t.Fatalf("a restart in %s leads to %s", before.state, next.state)
+		}
+		w.waiting = w.waiting || next.state == restarting || next.state == Starting
+	}
 	if ev == evTimer && before.state == Ready {
 		w.automatic = nil
 		if w.now.Sub(before.since) < before.policy.StableAfter {
@@ -89,7 +98,7 @@ func (w *world) happen(t *rapid.T, ev event) {
 		}
 	}
 	w.m = next
-	if ev == evReady && before.state == Draining && !slices.Contains(actions, actEnd) {
+	if ev == evReady && (before.state == Draining || before.state == restarting) && !slices.Contains(actions, actEnd) {
 		t.Fatal("a process that came up too late is not ended")
 	}
 	for _, a := range actions {
@@ -145,7 +154,7 @@ func (w *world) check(t *rapid.T, ev event, before machine) {
 			t.Fatalf("%v in %s leaves somebody waiting in %s", ev, before.state, w.m.state)
 		}
 	}
-	running := slices.Contains([]State{Starting, Ready, ending, Draining}, w.m.state)
+	running := slices.Contains([]State{Starting, Ready, ending, Draining, restarting}, w.m.state)
 	if running != w.alive {
 		t.Fatalf("%v in %s: %s, and a process %v", ev, before.state, w.m.state, w.alive)
 	}

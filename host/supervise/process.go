@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/containment"
@@ -12,8 +13,11 @@ import (
 // Process is one running plugin, and the server below it once Remote().Start
 // has been called.
 type Process struct {
-	spec   Spec
-	mark   string
+	spec    Spec
+	mark    string
+	started time.Time
+	// plugin is the pid of who listens on the plugin's socket, 0 where that is not known.
+	plugin atomic.Int64
 	remote provider.Remote
 	conn   invoker // nil where there is no connection
 	tree   containment.Tree
@@ -53,7 +57,7 @@ func attach(spec Spec, mark string, remote provider.Remote, tree containment.Tre
 
 func newProcess(spec Spec, mark string, redact func(string) string) *Process {
 	return &Process{
-		spec: spec, mark: mark, redact: redact,
+		spec: spec, mark: mark, started: time.Now(), redact: redact,
 		done: make(chan struct{}), hurry: make(chan struct{}), condemned: make(chan struct{}),
 	}
 }
@@ -64,8 +68,25 @@ func (p *Process) Mark() string { return p.mark }
 // Spec is what it was launched from.
 func (p *Process) Spec() Spec { return p.spec }
 
+// Started is when its start began.
+func (p *Process) Started() time.Time { return p.started }
+
 // PID is the plugin's process id as the host sees it.
-func (p *Process) PID() int { return p.tree.PID() }
+func (p *Process) PID() int {
+	if pid := p.plugin.Load(); pid != 0 {
+		return int(pid)
+	}
+	return p.tree.PID()
+}
+
+// GuardPID is the process id of the guard between the host and the plugin, 0 where
+// there is none.
+func (p *Process) GuardPID() int {
+	if guarded, ok := p.tree.(interface{ GuardPID() int }); ok {
+		return guarded.GuardPID()
+	}
+	return 0
+}
 
 // Remote speaks to the plugin. Secrets are removed from what it says of its own
 // (diagnostics, tails of standard error), never from messages.

@@ -13,6 +13,9 @@ import (
 
 // The steps of the ladder after the server's own grace.
 const (
+	// leastGrace is what a server has to end by itself once its input is closed, also
+	// where the calls in flight have used up stop_grace.
+	leastGrace = 500 * time.Millisecond
 	// stopSlack is what a plugin needs beyond the grace: SIGTERM, half a second,
 	// SIGKILL, the proof that the tree is empty, and the answer.
 	stopSlack = 2 * time.Second
@@ -42,14 +45,7 @@ func (p *Process) Stop(ctx context.Context, grace time.Duration) provider.ExitSt
 		p.hurrying.Do(func() { close(p.hurry) })
 		<-p.done
 	}
-	p.mu.Lock()
-	server := p.server
-	p.mu.Unlock()
-	if server != nil {
-		return *server
-	}
-	st, _ := p.Exit()
-	return st
+	return p.ended()
 }
 
 // stop starts the ladder. Its goroutine has ended when done is closed, or soon

@@ -63,4 +63,7 @@ type Failure struct {
 	Cause string
 	// Exit is set when a process ended; nil else. Secrets are removed from its tail.
 	Exit *provider.ExitStatus
+
+	// gone is the end of the plugin that a Launch started in vain; nil else.
+	gone *Exit
 }

@@ -33,6 +33,9 @@ type Snapshot struct {
 	Mark string
 	// Restarts counts the starts that nobody asked for.
 	Restarts int
+	// Exits are the last ends of its processes, the oldest first. They are not to be
+	// changed.
+	Exits []Exit
 	// Next is when a Backoff ends, or from when on a use starts a Failed provider
 	// again; zero else.
 	Next time.Time
@@ -50,7 +53,7 @@ type Unit[S any] struct {
 	onState func(Snapshot)
 	logger  *slog.Logger
 
-	gets    chan chan<- *attempt[S]
+	asks    chan ask[S]
 	reports chan report[S]
 	// stop is closed by the first Stop, force ends its waits, done is closed when
 	// all has ended.
@@ -62,7 +65,16 @@ type Unit[S any] struct {
 
 	// live is set while Ready, for Get to read without asking.
 	live     atomic.Pointer[live[S]]
+	process  atomic.Pointer[Process]
 	snapshot atomic.Pointer[Snapshot]
+}
+
+// ask is a Get or a Restart.
+type ask[S any] struct {
+	answer chan<- *attempt[S]
+	// restart is set for a Restart, which drain belongs to.
+	restart bool
+	drain   func(context.Context, S)
 }
 
 // live is a process of use.
@@ -84,6 +96,7 @@ type report[S any] struct {
 	ev      event
 	live    *live[S]
 	failure *Failure
+	exit    *Exit // of evGone, where a process ran
 }
 
 // NewUnit makes a unit in the state Cold. launch starts its processes (a
@@ -95,7 +108,7 @@ func NewUnit[S any](
 ) *Unit[S] {
 	u := &Unit[S]{
 		spec: spec, launch: launch, open: open, onState: onState, logger: logger,
-		gets: make(chan chan<- *attempt[S]), reports: make(chan report[S]),
+		asks: make(chan ask[S]), reports: make(chan report[S]),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if u.logger == nil {
@@ -138,19 +151,39 @@ func (u *Unit[S]) Get(ctx context.Context) (S, error) {
 	if l := u.live.Load(); l != nil && l.p.usable() {
 		return l.s, nil
 	}
+	return u.wait(ctx, ask[S]{})
+}
+
+// Restart ends the process that there is, if there is one, and starts a new one,
+// without any Backoff or Cooldown; the count of restarts begins anew. It returns
+// what open made of the new process. Who waits for a start goes on waiting, for the
+// new one.
+//
+// drain, which may be nil, is called before a process that was Ready is ended,
+// with what open made of it and a context that ends with StopGrace: calls that it
+// has taken may end meanwhile. Get gives it out no more by then.
+//
+// The restart lives on when ctx ends. The error is a *Failure, or ctx's.
+func (u *Unit[S]) Restart(ctx context.Context, drain func(context.Context, S)) (S, error) {
+	return u.wait(ctx, ask[S]{restart: true, drain: drain})
+}
+
+// wait asks the owner and waits for the start that it answers with.
+func (u *Unit[S]) wait(ctx context.Context, a ask[S]) (S, error) {
 	var none S
 	answer := make(chan *attempt[S], 1)
+	a.answer = answer
 	select {
-	case u.gets <- answer:
+	case u.asks <- a:
 	case <-u.done:
 		return none, u.spec.stopped()
 	case <-ctx.Done():
 		return none, ctx.Err()
 	}
-	a := <-answer
+	start := <-answer
 	select {
-	case <-a.done:
-		return a.s, a.err
+	case <-start.done:
+		return start.s, start.err
 	case <-ctx.Done():
 		return none, ctx.Err()
 	}
@@ -158,6 +191,10 @@ func (u *Unit[S]) Get(ctx context.Context) (S, error) {
 
 // Snapshot says where the unit stands. It does not wait.
 func (u *Unit[S]) Snapshot() Snapshot { return *u.snapshot.Load() }
+
+// Process is the plugin process that there is: starting, of use, or ending; nil
+// where there is none.
+func (u *Unit[S]) Process() *Process { return u.process.Load() }
 
 // Stop ends the process by its ladder, answers those who wait, and returns when
 // all of it is gone. When ctx ends, the ladder skips its waits.
@@ -185,187 +222,37 @@ func (p *Process) usable() bool {
 	}
 }
 
-// owner is a unit's goroutine: the machine, and what its actions need.
-type owner[S any] struct {
-	u *Unit[S]
-	m machine
-
-	timer *time.Timer
-	// now is set by a report of evReady, until its process is gone.
-	now *live[S]
-	// waiting is the start that those who asked wait for, nil if nobody does.
-	waiting     *attempt[S]
-	cancelStart context.CancelFunc
-	failure     *Failure
-	restarts    int
-	// work are the start under way and the ladder of Stop.
-	work sync.WaitGroup
-}
-
-func (o *owner[S]) run() {
-	defer close(o.u.done)
-	defer o.u.hurry()
-	defer o.work.Wait()
-	stop := o.u.stop
-	for o.m.state != Stopped {
-		var gone, condemned <-chan struct{}
-		if o.now != nil {
-			gone = o.now.p.Done()
-			if o.m.state == Ready {
-				condemned = o.now.p.Condemned()
-			}
-		}
-		select {
-		case answer := <-o.u.gets:
-			answer <- o.get()
-		case r := <-o.u.reports:
-			o.report(r)
-		case <-condemned:
-			o.failure = o.now.p.Failure(PhaseRunning)
-			o.step(evBroken)
-		case <-gone:
-			o.gone()
-		case <-o.timer.C:
-			o.step(evTimer)
-		case <-stop:
-			stop = nil
-			o.step(evStop)
-		}
-	}
-}
-
-// get is what a Get has to wait for; it may be over already.
-func (o *owner[S]) get() *attempt[S] {
-	if o.now != nil && o.m.state == Ready && !o.now.p.usable() {
-		// Its end is not in the loop yet: the caller is not to have it any more.
-		o.failure = o.now.p.Failure(PhaseRunning)
-		o.step(evBroken)
-	}
-	if o.waiting == nil {
-		o.waiting = &attempt[S]{done: make(chan struct{})}
-	}
-	a := o.waiting
-	o.step(evGet)
-	switch o.m.state {
-	case Ready:
-		o.answer(o.now.s, nil)
-	case Failed:
-		o.answer(*new(S), o.failure)
-	case Draining, Stopped:
-		o.answer(*new(S), o.u.spec.stopped())
-	}
-	return a
-}
-
-func (o *owner[S]) report(r report[S]) {
-	switch r.ev {
-	case evReady:
-		o.now = r.live
-		if o.m.state == Starting {
-			o.failure = nil
-		}
-	case evBroken:
-		if o.m.state == Starting {
-			o.failure = r.failure
-		}
-	}
-	o.step(r.ev)
-}
-
-func (o *owner[S]) gone() {
-	if o.m.state != Draining {
-		o.failure = o.now.p.Failure(PhaseRunning)
-	}
-	o.now = nil
-	o.step(evGone)
-}
-
-// step moves the machine and does what it says.
-func (o *owner[S]) step(ev event) {
-	before := o.m.state
-	next, actions := o.m.step(ev, time.Now())
-	o.m = next
-	if before == Backoff && o.m.state == Starting {
-		o.restarts++
-	}
-	if o.m.state == Ready {
-		o.u.live.Store(o.now)
-	} else {
-		o.u.live.Store(nil)
-	}
-	for _, a := range actions {
-		o.do(a)
-	}
-	if before != o.m.state {
-		o.publish()
-	}
-}
-
-func (o *owner[S]) do(a action) {
-	switch a {
-	case actLaunch:
-		o.start()
-	case actEnd:
-		o.cancelStart()
-		if o.now != nil {
-			p := o.now.p
-			o.work.Go(func() { p.Stop(o.u.force, o.u.spec.StopGrace) })
-		}
-	case actTimer:
-		o.timer.Reset(time.Until(o.m.next))
-	case actNoTimer:
-		o.timer.Stop()
-	case actServe:
-		o.answer(o.now.s, nil)
-	case actFail:
-		f := o.failure
-		if f == nil || o.m.state == Draining || o.m.state == Stopped {
-			f = o.u.spec.stopped()
-		}
-		o.answer(*new(S), f)
-	}
-}
-
-// answer ends the wait of those who wait.
-func (o *owner[S]) answer(s S, err error) {
-	if o.waiting == nil {
-		return
-	}
-	o.waiting.s, o.waiting.err = s, err
-	close(o.waiting.done)
-	o.waiting = nil
-}
-
-// start runs one start in a goroutine of its own, which reports evReady, or
-// evBroken and then evGone.
-func (o *owner[S]) start() {
-	limit := o.u.spec.StartTimeout
-	if limit <= 0 {
-		limit = defaultStart
-	}
-	ctx, cancel := context.WithTimeout(o.u.force, limit)
-	o.cancelStart = cancel
-	o.work.Go(func() {
-		defer cancel()
-		o.u.start(ctx)
-	})
-}
-
 func (u *Unit[S]) start(ctx context.Context) {
 	p, err := u.launch(ctx, u.spec)
 	if err != nil {
-		u.reports <- report[S]{ev: evBroken, failure: u.startFailure(ctx, nil, PhasePlugin, err)}
-		u.reports <- report[S]{ev: evGone}
+		f := u.startFailure(ctx, nil, PhasePlugin, err)
+		u.reports <- report[S]{ev: evBroken, failure: f}
+		u.reports <- report[S]{ev: evGone, exit: f.gone}
 		return
 	}
+	u.process.Store(p)
 	s, err := u.openOn(ctx, p)
 	if err != nil {
 		u.reports <- report[S]{ev: evBroken, failure: u.startFailure(ctx, p, PhaseStart, err)}
 		p.Stop(u.force, u.spec.StopGrace) //nolint:contextcheck // the stop outlives the start
-		u.reports <- report[S]{ev: evGone}
+		u.reports <- report[S]{ev: evGone, exit: p.exit()}
 		return
 	}
 	u.reports <- report[S]{ev: evReady, live: &live[S]{p: p, s: s}}
+}
+
+// end runs the ladder of a process that was of use; what drain takes of the grace
+// is not the server's any more, but for the least.
+func (u *Unit[S]) end(l *live[S], drain func(context.Context, S)) {
+	grace := u.spec.StopGrace
+	if drain != nil {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(u.force, grace)
+		drain(ctx, l.s)
+		cancel()
+		grace = min(grace, max(grace-time.Since(began), leastGrace))
+	}
+	l.p.Stop(u.force, grace)
 }
 
 // openOn opens p with a context that ends when p does.
@@ -397,24 +284,4 @@ func (u *Unit[S]) startFailure(ctx context.Context, p *Process, phase Phase, err
 		return u.spec.failure(phase, fmt.Sprintf("it was not ready within %v", u.spec.StartTimeout))
 	}
 	return u.spec.failure(phase, err.Error())
-}
-
-// publish tells where the unit stands.
-func (o *owner[S]) publish() {
-	s := Snapshot{State: o.m.state.shown(), Since: o.m.since, Restarts: o.restarts}
-	switch o.m.state {
-	case Ready, Draining:
-		if o.now != nil {
-			s.Mark = o.now.p.Mark()
-		}
-	case Backoff, Failed:
-		s.Failure, s.Next = o.failure, o.m.next
-	case ending, Starting:
-		s.Failure = o.failure
-	}
-	o.u.snapshot.Store(&s)
-	if s.Failure != nil && (o.m.state == Failed || o.m.state == Backoff) {
-		o.u.logger.Warn("provider is not running", "provider", o.u.spec.Provider, "state", s.State, "next", s.Next, "error", s.Failure)
-	}
-	o.u.onState(s)
 }

@@ -36,9 +36,13 @@ type fakeRemote struct {
 	provider.Remote
 	tree  *fakeTree
 	takes time.Duration
+	grace func(time.Duration) // hears what Stop was asked with; nil for nobody
 }
 
-func (r *fakeRemote) Stop(ctx context.Context, _ provider.StopRequest) (provider.ExitStatus, error) {
+func (r *fakeRemote) Stop(ctx context.Context, req provider.StopRequest) (provider.ExitStatus, error) {
+	if r.grace != nil {
+		r.grace(req.Grace)
+	}
 	select {
 	case <-time.After(r.takes):
 		r.tree.end(containment.Exit{})
@@ -60,8 +64,16 @@ type host struct {
 
 	mu     sync.Mutex
 	trees  []*fakeTree
+	graces map[int]time.Duration
 	states []State
 	alive  atomic.Int32
+}
+
+// asked is the grace with which the nth process was asked to stop its server.
+func (h *host) asked(n int) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.graces[n]
 }
 
 func (h *host) tree(n int) *fakeTree {
@@ -92,9 +104,16 @@ func (h *host) unit(spec Spec) *Unit[int] {
 		if h.alive.Add(1) != 1 {
 			h.t.Error("two processes at once")
 		}
-		go func() { <-tree.done; h.alive.Add(-1) }()
-		return attach(spec, fmt.Sprintf("h/files/%d", n), &fakeRemote{tree: tree, takes: h.takes}, tree,
-			func() { time.Sleep(h.cleanup) }), nil
+		grace := func(d time.Duration) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.graces == nil {
+				h.graces = map[int]time.Duration{}
+			}
+			h.graces[n] = d
+		}
+		return attach(spec, fmt.Sprintf("h/files/%d", n), &fakeRemote{tree: tree, takes: h.takes, grace: grace}, tree,
+			func() { time.Sleep(h.cleanup); h.alive.Add(-1) }), nil
 	}, func(ctx context.Context, p *Process) (int, error) {
 		n := h.starts()
 		if h.open != nil {

@@ -1,0 +1,14 @@
+//go:build !linux && !darwin
+
+package peer
+
+// handle is nothing where nobody is known.
+type handle struct{}
+
+func (handle) close() {}
+
+func (*Peer) identify(int) error { return ErrUnsupported }
+
+func (*Peer) ended() bool { return true }
+
+func lineage(int, string) ([]Process, error) { return nil, ErrUnsupported }
