@@ -209,17 +209,20 @@ func (m *Manager) SetLogLevel(level string) {
 
 func (m *Manager) wantedLevel() string { return *m.level.Load() }
 
-// Stop takes no new calls, lets those in flight end within stop_grace, ends all
-// providers, side by side, each by its own ladder, and waits for them. When ctx
-// ends, nothing is waited for that can be skipped.
-func (m *Manager) Stop(ctx context.Context) {
+// Stop is StopSince of now.
+func (m *Manager) Stop(ctx context.Context) { m.StopSince(ctx, time.Now()) }
+
+// StopSince takes no new calls, lets those in flight end within stop_grace, ends all
+// providers, side by side, each by its own ladder, and waits for them. The grace
+// runs from began on: who stops a host has let its clients' requests end before.
+// When ctx ends, nothing is waited for that can be skipped.
+func (m *Manager) StopSince(ctx context.Context, began time.Time) {
 	m.stopping.Store(true)
 	var all sync.WaitGroup
 	for _, e := range *m.entries.Load() {
 		if e.unit != nil {
 			all.Go(func() {
-				e.drain(ctx, e.current.Load())
-				e.unit.Stop(ctx)
+				e.unit.StopSince(ctx, began, e.drain)
 			})
 		}
 	}

@@ -21,9 +21,9 @@ type owner[S any] struct {
 	restarts    int
 	exits       []Exit
 	// asked says that the process there is was of use until somebody wanted it ended,
-	// drain what is done before that.
-	asked bool
-	drain func(context.Context, S)
+	// farewell is how.
+	asked    bool
+	farewell farewell[S]
 	// work are the start under way and the ladder of Stop.
 	work sync.WaitGroup
 }
@@ -54,7 +54,7 @@ func (o *owner[S]) run() {
 		case <-o.timer.C:
 			o.step(evTimer)
 		case <-stop:
-			stop, o.drain = nil, nil
+			stop, o.farewell = nil, o.u.stopEnd
 			o.step(evStop)
 		}
 	}
@@ -72,7 +72,7 @@ func (o *owner[S]) serve(ask ask[S]) *attempt[S] {
 	}
 	a := o.waiting
 	if ask.restart {
-		o.drain = ask.drain
+		o.farewell = farewell[S]{began: time.Now(), drain: ask.drain}
 		o.step(evRestart)
 	} else {
 		o.step(evGet)
@@ -157,8 +157,8 @@ func (o *owner[S]) do(a action) {
 	case actEnd:
 		o.cancelStart()
 		if o.now != nil {
-			l, drain := o.now, o.drain
-			o.work.Go(func() { o.u.end(l, drain) })
+			l, how := o.now, o.farewell
+			o.work.Go(func() { o.u.end(l, how) })
 		}
 	case actTimer:
 		o.timer.Reset(time.Until(o.m.next))
@@ -188,7 +188,7 @@ func (o *owner[S]) answer(s S, err error) {
 // start runs one start in a goroutine of its own, which reports evReady, or
 // evBroken and then evGone.
 func (o *owner[S]) start() {
-	o.asked, o.drain = false, nil
+	o.asked, o.farewell = false, farewell[S]{}
 	limit := o.u.spec.StartTimeout
 	if limit <= 0 {
 		limit = defaultStart

@@ -59,9 +59,11 @@ type Unit[S any] struct {
 	// all has ended.
 	stop     chan struct{}
 	stopOnce sync.Once
-	force    context.Context
-	hurry    context.CancelFunc
-	done     chan struct{}
+	// stopEnd is set before stop is closed.
+	stopEnd farewell[S]
+	force   context.Context
+	hurry   context.CancelFunc
+	done    chan struct{}
 
 	// live is set while Ready, for Get to read without asking.
 	live     atomic.Pointer[live[S]]
@@ -198,8 +200,16 @@ func (u *Unit[S]) Process() *Process { return u.process.Load() }
 
 // Stop ends the process by its ladder, answers those who wait, and returns when
 // all of it is gone. When ctx ends, the ladder skips its waits.
-func (u *Unit[S]) Stop(ctx context.Context) {
-	u.stopOnce.Do(func() { close(u.stop) })
+func (u *Unit[S]) Stop(ctx context.Context) { u.StopSince(ctx, time.Now(), nil) }
+
+// StopSince is Stop of a unit whose stop_grace began to run earlier, while others
+// waited for the same calls. drain, which may be nil, is called before the process
+// is ended; what it takes of the grace is not the server's any more.
+func (u *Unit[S]) StopSince(ctx context.Context, began time.Time, drain func(context.Context, S)) {
+	u.stopOnce.Do(func() {
+		u.stopEnd = farewell[S]{began: began, drain: drain}
+		close(u.stop)
+	})
 	select {
 	case <-u.done:
 	case <-ctx.Done():
@@ -241,18 +251,31 @@ func (u *Unit[S]) start(ctx context.Context) {
 	u.reports <- report[S]{ev: evReady, live: &live[S]{p: p, s: s}}
 }
 
-// end runs the ladder of a process that was of use; what drain takes of the grace
-// is not the server's any more, but for the least.
-func (u *Unit[S]) end(l *live[S], drain func(context.Context, S)) {
+// farewell is how a process that is of use is ended when somebody wants it ended:
+// drain, which may be nil, comes first, and the grace runs from began on.
+type farewell[S any] struct {
+	began time.Time
+	drain func(context.Context, S)
+}
+
+// end runs the ladder of a process that was of use.
+func (u *Unit[S]) end(l *live[S], how farewell[S]) {
+	l.p.Stop(u.force, u.graceAfter(how, l.s))
+}
+
+// graceAfter bids farewell and returns what is left of the grace for the server:
+// what has passed of it is not the server's any more, but for the least.
+func (u *Unit[S]) graceAfter(how farewell[S], s S) time.Duration {
 	grace := u.spec.StopGrace
-	if drain != nil {
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(u.force, grace)
-		drain(ctx, l.s)
-		cancel()
-		grace = min(grace, max(grace-time.Since(began), leastGrace))
+	if how.began.IsZero() {
+		return grace
 	}
-	l.p.Stop(u.force, grace)
+	if how.drain != nil {
+		ctx, cancel := context.WithTimeout(u.force, max(0, grace-time.Since(how.began)))
+		how.drain(ctx, s)
+		cancel()
+	}
+	return min(grace, max(grace-time.Since(how.began), leastGrace))
 }
 
 // openOn opens p with a context that ends when p does.

@@ -49,6 +49,7 @@ type host struct {
 	warming sync.WaitGroup
 
 	stopOnce   sync.Once
+	stopBegan  time.Time
 	stop       context.Context
 	stopCancel context.CancelFunc
 }
@@ -213,6 +214,7 @@ func (h *host) requireAll(ctx context.Context, fail context.CancelCauseFunc) {
 // from its first use on, or until hurry ends.
 func (h *host) stopping(hurry context.Context) context.Context {
 	h.stopOnce.Do(func() {
+		h.stopBegan = time.Now()
 		h.stop, h.stopCancel = context.WithTimeout(hurry, h.cfg.Host.StopBudget)
 	})
 	return h.stop
@@ -235,7 +237,7 @@ func (h *host) closeFace(hurry context.Context) {
 func (h *host) close(hurry context.Context) {
 	ctx := h.stopping(hurry)
 	defer h.stopCancel()
-	h.sessions.Stop(ctx)
+	h.sessions.StopSince(ctx, h.stopBegan)
 	h.warming.Wait()
 	h.release()
 }

@@ -165,6 +165,6 @@ func specOf(p *config.Provider, exec supervise.Exec) session.Spec {
 		},
 		CallTimeout: p.Limits.CallTimeout, CallTimeoutMax: p.Limits.CallTimeoutMax,
 		HealthInterval: p.Limits.HealthInterval,
-		MaxPages: p.Limits.MaxPages, MaxDefinitions: p.Limits.MaxDefinitions, MaxListBytes: p.Limits.MaxListBytes,
+		MaxPages:       p.Limits.MaxPages, MaxDefinitions: p.Limits.MaxDefinitions, MaxListBytes: p.Limits.MaxListBytes,
 	}
 }
