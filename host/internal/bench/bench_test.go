@@ -16,7 +16,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestDirect measures next to nothing on the direct sides, to keep the clients working.
 func TestDirect(t *testing.T) {
 	b := &bench{fake: fakeserver.Build(t), dir: t.TempDir(), plan: smokePlan}
+	var err error
+	if b.bare, err = build(b.dir, "bench/bare"); err != nil {
+		t.Fatal(err)
+	}
 	for _, transport := range []string{stdio, overHTTP} {
+		if _, err := b.session(transport, bare, false); err != nil {
+			t.Fatalf("the bare gateway, %s: %v", transport, err)
+		}
 		f, err := b.session(transport, direct, false)
 		if err != nil {
 			t.Fatalf("%s: %v", transport, err)

@@ -8,5 +8,8 @@
 // interleaved, so that a busy moment of the machine meets both sides, and each
 // figure is the median of its rounds.
 //
+// A third side is measured for comparison: the bare gateway of bench/bare, which
+// has the same hops and does nothing on them. What it costs, no host can save.
+//
 // Start with main.go (what is measured) and report.go (what it is held against).
 package main

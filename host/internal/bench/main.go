@@ -22,6 +22,7 @@ const (
 	overHTTP = "http"
 	direct   = "direct"
 	through  = "through"
+	bare     = "bare" // the bare gateway, for comparison
 )
 
 // fakeTools keeps the server to the tools that are called: it looks a name up in
@@ -33,6 +34,7 @@ func main() {
 	flag.StringVar(&b.host, "drawbridge", "bin/drawbridge", "`PATH` of the host")
 	flag.StringVar(&b.fake, "fakeserver", "", "`PATH` of the fake server (default: build it)")
 	only := flag.String("only", "stdio,http,list", "`PARTS` to measure, of these")
+	withBare := flag.Bool("bare", true, "measure the bare gateway too")
 	rounds := flag.Int("rounds", 3, "interleaved rounds")
 	absolute := flag.Bool("absolute", false, "print times too; they hold for this machine and this moment only")
 	strict := flag.Bool("strict", false, "exit 1 if a limit is missed")
@@ -45,7 +47,7 @@ func main() {
 	b.only = strings.Split(*only, ",")
 	// Fewer collections of our own, on both sides alike.
 	debug.SetGCPercent(400)
-	met, err := b.run(*absolute)
+	met, err := b.run(*absolute, *withBare)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -59,16 +61,18 @@ func main() {
 type bench struct {
 	out        io.Writer
 	host, fake string
-	dir        string
-	plan       plan
-	rounds     int
-	only       []string
-	results    results
-	held       []weighed
+	// bare is the bare gateway; "" leaves it out.
+	bare    string
+	dir     string
+	plan    plan
+	rounds  int
+	only    []string
+	results results
+	held    []weighed
 }
 
 // run measures everything and prints it; met says whether every limit was.
-func (b *bench) run(absolute bool) (met bool, err error) {
+func (b *bench) run(absolute, withBare bool) (met bool, err error) {
 	if b.dir, err = os.MkdirTemp("", "bench"); err != nil {
 		return false, err
 	}
@@ -77,7 +81,12 @@ func (b *bench) run(absolute bool) (met bool, err error) {
 		return false, err
 	}
 	if b.fake == "" {
-		if b.fake, err = buildFake(b.dir); err != nil {
+		if b.fake, err = build(b.dir, "fakeserver/cmd"); err != nil {
+			return false, err
+		}
+	}
+	if withBare {
+		if b.bare, err = build(b.dir, "bench/bare"); err != nil {
 			return false, err
 		}
 	}
@@ -97,11 +106,12 @@ func (b *bench) run(absolute bool) (met bool, err error) {
 	return met, nil
 }
 
-func buildFake(dir string) (string, error) {
-	path := filepath.Join(dir, "fakeserver")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/drawbridge-mcp/drawbridge/host/internal/fakeserver/cmd").CombinedOutput()
+// build builds a program of host/internal into dir.
+func build(dir, program string) (string, error) {
+	path := filepath.Join(dir, strings.ReplaceAll(program, "/", "-"))
+	out, err := exec.Command("go", "build", "-o", path, "github.com/drawbridge-mcp/drawbridge/host/internal/"+program).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("build the fake server: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", program, err, out)
 	}
 	return path, nil
 }
@@ -112,12 +122,16 @@ func (b *bench) round(n int) error {
 	if n%2 == 1 {
 		sides = []string{through, direct}
 	}
+	all := sides
+	if b.bare != "" {
+		all = append(slices.Clone(sides), bare)
+	}
 	last := n == b.rounds-1
 	for _, transport := range []string{stdio, overHTTP} {
 		if !slices.Contains(b.only, transport) {
 			continue
 		}
-		for _, side := range sides {
+		for _, side := range all {
 			f, err := b.session(transport, side, last)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", transport, side, err)
@@ -148,7 +162,7 @@ func (b *bench) session(transport, side string, hold bool) (f figures, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	if f, err = measure(o.conn, o.names, b.plan); err != nil || side == direct || !hold {
+	if f, err = measure(o.conn, o.names, b.plan); err != nil || side != through || !hold {
 		return f, err
 	}
 	return f, b.hold(o.host, "over "+transport+", after the load")
@@ -269,8 +283,11 @@ func (o *opened) close() error {
 
 // open starts the processes of a side and opens a session.
 func (b *bench) open(transport, side string, s setup) (*opened, error) {
-	if side == direct {
-		return b.openDirect(transport, s)
+	switch side {
+	case direct:
+		return b.openServer(transport, b.fake, s.args...)
+	case bare:
+		return b.openBare(transport, s)
 	}
 	dir, err := os.MkdirTemp(b.dir, "host")
 	if err != nil {
@@ -299,21 +316,46 @@ func (b *bench) open(transport, side string, s setup) (*opened, error) {
 	return o, err
 }
 
-func (b *bench) openDirect(transport string, s setup) (*opened, error) {
+// openServer opens a session with a fake server, or with what stands for one: it
+// serves on stdio, or with --http.
+func (b *bench) openServer(transport, program string, args ...string) (*opened, error) {
 	o := &opened{names: names{"echo", "big"}}
 	if transport == stdio {
-		p, err := startProcess(b.fake, s.args...)
+		p, err := startProcess(program, args...)
 		if err != nil {
 			return nil, err
 		}
 		o.conn, err = openStdio(p)
 		return o, err
 	}
-	p, url, err := startFakeHTTP(b.fake, s.args...)
+	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
-	o.conn, err = openHTTP(url, "", func() error { return p.stop() })
+	p, err := startServer(addr, program, append(slices.Clone(args), "--http", addr)...)
+	if err != nil {
+		return nil, err
+	}
+	o.conn, err = openHTTP("http://"+addr+"/mcp", "", func() error { return p.stop() })
+	return o, err
+}
+
+// openBare opens a session with the bare gateway in front of a fake server on stdio.
+func (b *bench) openBare(transport string, s setup) (*opened, error) {
+	below := append([]string{b.fake}, s.args...)
+	if transport == stdio {
+		return b.openServer(stdio, b.bare, append([]string{stdio}, below...)...)
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	p, err := startServer(addr, b.bare, append([]string{addr}, below...)...)
+	if err != nil {
+		return nil, err
+	}
+	o := &opened{names: names{"echo", "big"}}
+	o.conn, err = openHTTP("http://"+addr+"/mcp", "", func() error { return p.stop() })
 	return o, err
 }
 

@@ -125,26 +125,28 @@ func startHost(binary, config string) (p *process, url, token string, err error)
 	return p, url, token, nil
 }
 
-// startFakeHTTP starts the fake server on a free port and waits until it accepts.
-func startFakeHTTP(binary string, args ...string) (p *process, url string, err error) {
+// freeAddr is an address on loopback that nobody listens on.
+func freeAddr() (string, error) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
-	addr := free.Addr().String()
-	_ = free.Close()
-	p, err = startProcess(binary, append(args, "--http", addr)...)
+	return free.Addr().String(), free.Close()
+}
+
+// startServer starts a program that listens on addr and waits until it accepts.
+func startServer(addr, path string, args ...string) (*process, error) {
+	p, err := startProcess(path, args...)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for deadline := time.Now().Add(readyLimit); ; time.Sleep(200 * time.Microsecond) {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
-			_ = c.Close()
-			return p, "http://" + addr + "/mcp", nil
+			return p, c.Close()
 		}
 		if time.Now().After(deadline) {
-			return nil, "", errors.Join(fmt.Errorf("the fake server does not listen: %w", err), p.stop(syscall.SIGTERM))
+			return nil, errors.Join(fmt.Errorf("%s does not listen: %w: %s", path, err, p.stderr), p.stop(syscall.SIGTERM))
 		}
 	}
 }

@@ -9,10 +9,13 @@ import (
 )
 
 // series is what all rounds measured of one metric over one transport.
-type series struct{ direct, through []float64 }
+type series struct{ direct, through, bare []float64 }
 
 // ratio of the medians, through against direct.
 func (s series) ratio() float64 { return median(s.through) / median(s.direct) }
+
+// bareRatio is that of the bare gateway; 0 if it was not measured.
+func (s series) bareRatio() float64 { return median(s.bare) / median(s.direct) }
 
 // spread is the lowest and the highest ratio of any one round.
 func (s series) spread() (low, high float64) {
@@ -74,10 +77,13 @@ func (r results) at(transport string, m metric) *series {
 func (r results) add(transport, side string, f figures) {
 	for m, v := range f {
 		s := r.at(transport, m)
-		if side == direct {
+		switch side {
+		case direct:
 			s.direct = append(s.direct, v)
-		} else {
+		case through:
 			s.through = append(s.through, v)
+		case bare:
+			s.bare = append(s.bare, v)
 		}
 	}
 }
@@ -86,7 +92,7 @@ func (r results) add(transport, side string, f figures) {
 // prints no times: those depend on the machine, and nobody should quote them.
 func (r results) verdict(w io.Writer) bool {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TRANSPORT\tFIGURE\tRATIO\tLIMIT\t")
+	fmt.Fprintln(table, "TRANSPORT\tFIGURE\tRATIO\tLIMIT\t\tBARE GATEWAY\t")
 	all := true
 	for _, l := range limits {
 		if len(r.at(l.transport, l.metric).through) == 0 {
@@ -97,27 +103,34 @@ func (r results) verdict(w io.Writer) bool {
 		if !l.met(ratio) { // also when it is no number
 			word, all = "MISSED", false
 		}
-		fmt.Fprintf(table, "%s\t%s\t%.2f\t%s\t%s\n", l.transport, l.metric, ratio, l, word)
+		fmt.Fprintf(table, "%s\t%s\t%.2f\t%s\t%s\t%s\t\n", l.transport, l.metric, ratio, l, word, bareCell(r.at(l.transport, l.metric)))
 	}
 	_ = table.Flush()
 	return all
 }
 
+func bareCell(s *series) string {
+	if len(s.bare) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", s.bareRatio())
+}
+
 // rest prints the ratios of everything, with the spread of the rounds.
 func (r results) rest(w io.Writer, absolute bool) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	head := "TRANSPORT\tFIGURE\tRATIO\tLOWEST\tHIGHEST\t"
+	head := "TRANSPORT\tFIGURE\tRATIO\tLOWEST\tHIGHEST\tBARE GATEWAY\t"
 	if absolute {
-		head += "DIRECT\tTHROUGH\t"
+		head += "DIRECT\tTHROUGH\tBARE\t"
 	}
 	fmt.Fprintln(table, head)
 	for _, transport := range slices.Sorted(maps.Keys(r)) {
 		for _, m := range slices.Sorted(maps.Keys(r[transport])) {
 			s := r[transport][m]
 			low, high := s.spread()
-			fmt.Fprintf(table, "%s\t%s\t%.2f\t%.2f\t%.2f\t", transport, m, s.ratio(), low, high)
+			fmt.Fprintf(table, "%s\t%s\t%.2f\t%.2f\t%.2f\t%s\t", transport, m, s.ratio(), low, high, bareCell(s))
 			if absolute {
-				fmt.Fprintf(table, "%s\t%s\t", unit(m, median(s.direct)), unit(m, median(s.through)))
+				fmt.Fprintf(table, "%s\t%s\t%s\t", unit(m, median(s.direct)), unit(m, median(s.through)), unit(m, median(s.bare)))
 			}
 			fmt.Fprintln(table)
 		}
