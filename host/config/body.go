@@ -23,15 +23,15 @@ const minSensitive = 6
 
 // DecodeBody decodes the config block of p against its plugin's schema. missing
 // holds what fails this provider and no other: an env() or file() that is not
-// there. With an error in either there is no Config, nor where Load reported one
+// there, or a schema that makes no sense. With an error in either there is no Config, nor where Load reported one
 // in the block; Secrets still holds what env() gave. A warning among diags is for
 // a spelling that looks like another.
 func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing hcl.Diagnostics) {
 	missing = slices.Clone(p.Missing)
 	spec, err := specOf(schema)
 	if err != nil {
-		return d, hcl.Diagnostics{problem(p.ConfigRange, "Bad schema of a plugin",
-			fmt.Sprintf("The plugin %q describes its config block in a way that makes no sense: %s. This is a fault of the plugin.", p.Plugin, err))}, missing
+		return d, nil, append(missing, problem(p.ConfigRange, "Bad schema of a plugin",
+			fmt.Sprintf("The plugin %q describes its config block in a way that makes no sense: %s. This is a fault of the plugin.", p.Plugin, err)))
 	}
 	scope := newScope(place{base: p.BaseDir, home: home()})
 	value, found := hcldec.Decode(p.Body, spec, scope.ctx)

@@ -177,7 +177,8 @@ func TestDecodeBody_Infinity(t *testing.T) {
 	}
 }
 
-// TestDecodeBody_BadSchema: nonsense from a plugin is told as the plugin's fault.
+// TestDecodeBody_BadSchema: nonsense from a plugin is told as the plugin's fault, and
+// fails its own provider alone.
 func TestDecodeBody_BadSchema(t *testing.T) {
 	attribute := func(a provider.Attribute) provider.Schema {
 		return provider.Schema{Attributes: []provider.Attribute{a}}
@@ -201,9 +202,9 @@ func TestDecodeBody_BadSchema(t *testing.T) {
 		"too deep":         deep,
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, diags, _ := DecodeBody(bodyOf(t, ""), s)
-			if len(diags) != 1 || diags[0].Summary != "Bad schema of a plugin" {
-				t.Error(diags)
+			_, diags, missing := DecodeBody(bodyOf(t, ""), s)
+			if len(diags) != 0 || len(missing) != 1 || missing[0].Summary != "Bad schema of a plugin" {
+				t.Error(diags, missing)
 			}
 		})
 	}
