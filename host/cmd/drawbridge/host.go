@@ -55,14 +55,15 @@ type host struct {
 }
 
 // newHost makes a host; nothing runs yet. Its log goes to w, without secrets.
-// close must be called.
-func newHost(ctx context.Context, cfg *config.Config, level slog.Level, w io.Writer) (*host, error) {
+// close must be called. With a tier the processes are held by that one, also where
+// a better one works.
+func newHost(ctx context.Context, cfg *config.Config, level slog.Level, tier containment.Tier, w io.Writer) (*host, error) {
 	h := &host{cfg: cfg, redactor: new(redact.Redactor)}
 	h.log = slog.New(slog.NewTextHandler(redact.Writer(w, h.redactor), &slog.HandlerOptions{Level: level}))
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	if err := h.contain(ctx); err != nil {
+	if err := h.contain(ctx, tier); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func newHost(ctx context.Context, cfg *config.Config, level slog.Level, w io.Wri
 
 // contain ends what dead hosts left in this state dir, registers this one, and
 // finds out how its processes can be held.
-func (h *host) contain(ctx context.Context) (err error) {
+func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
 	state := h.cfg.Host.StateDir
 	if h.life, err = containment.NewRun(ctx, state); err != nil {
 		return err
@@ -114,7 +115,7 @@ func (h *host) contain(ctx context.Context) (err error) {
 		return err
 	}
 	h.held, err = containment.Open(containment.Options{
-		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Run: h.life, Log: h.log,
+		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: tier, Run: h.life, Log: h.log,
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/containment"
 )
 
 // globals are the flags of every command.
@@ -21,6 +22,7 @@ type globals struct {
 	config   string
 	json     bool
 	logLevel string
+	tier     string
 }
 
 func newRoot(std process) *cobra.Command {
@@ -80,7 +82,7 @@ func (g *globals) newHost(ctx context.Context, cfg *config.Config) (*host, error
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", g.logLevel)
 	}
-	return newHost(ctx, cfg, level, g.std.err)
+	return newHost(ctx, cfg, level, containment.Tier(g.tier), g.std.err)
 }
 
 // exit is an error that was already told to the person, with its code.

@@ -55,6 +55,9 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 		},
 	}
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "serve one client on stdin and stdout")
+	// For diagnosis, and for the tests of the tiers that this machine would not choose.
+	cmd.Flags().StringVar(&g.tier, "containment-tier", "", "hold processes by `TIER` though a better one works here: pidns, subreaper")
+	_ = cmd.Flags().MarkHidden("containment-tier") // the flag is there
 	return cmd
 }
 

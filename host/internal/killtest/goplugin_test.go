@@ -1,0 +1,5 @@
+//go:build linux
+
+package killtest
+
+func plainRole() bool { return false }

@@ -1,0 +1,163 @@
+//go:build linux
+
+package killtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Who is killed, by SIGKILL. Of two the first goes first in even rounds and last in
+// odd ones.
+var victims = []string{"host", "guard", "plugin", "server", "host+guard", "guard+plugin", "plugin+server"}
+
+// When it happens.
+var phases = []string{"start", "idle", "call", "stop"}
+
+// tiers are what Linux has, in the words of the configuration.
+var tiers = []string{"pidns", "subreaper"}
+
+// nobody is the user who owns nothing.
+const nobody = 65534
+
+// users are those that the tests can be: root is both.
+func users() []int {
+	if os.Getuid() == 0 {
+		return []int{0, nobody}
+	}
+	return []int{os.Getuid()}
+}
+
+// rounds is how often each cell is played for each user: KILLTEST_ROUNDS says it.
+// Without it CI plays 112 rounds a tier and user, and who builds 28.
+func rounds(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv("KILLTEST_ROUNDS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if os.Getenv("CI") != "" {
+		return 4
+	}
+	return 1
+}
+
+type cell struct{ tier, phase, victim string }
+
+func (c cell) hits(who string) bool { return strings.Contains(c.victim, who) }
+
+// both says that nobody is left to clean up: what a subreaper's tree leaves then is
+// the next start's to end.
+func (c cell) both() bool { return c.victim == "host+guard" && c.tier == "subreaper" }
+
+// score counts what was played.
+type score struct {
+	mu      sync.Mutex
+	played  map[string]map[cell]int // by user
+	left    map[string]map[cell]int
+	slowest time.Duration // from a host's death to an empty tree
+}
+
+func newScore() *score {
+	return &score{played: map[string]map[cell]int{}, left: map[string]map[cell]int{}}
+}
+
+func (s *score) add(user string, c cell, left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.played[user] == nil {
+		s.played[user], s.left[user] = map[cell]int{}, map[cell]int{}
+	}
+	s.played[user][c]++
+	s.left[user][c] += left
+}
+
+func (s *score) took(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slowest = max(s.slowest, d)
+}
+
+// table is what CI prints. A tier that the machine refuses has no rounds.
+func (s *score) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%-10s %-15s %-6s", "tier", "victim", "phase")
+	for _, uid := range users() {
+		fmt.Fprintf(&b, " %12s %9s", fmt.Sprintf("rounds@%d", uid), "survivors")
+	}
+	b.WriteByte('\n')
+	for _, tier := range tiers {
+		total := make([]int, 2*len(users()))
+		for _, victim := range victims {
+			for _, phase := range phases {
+				c := cell{tier, phase, victim}
+				fmt.Fprintf(&b, "%-10s %-15s %-6s", tier, victim, phase)
+				for i, uid := range users() {
+					played, left := s.played[fmt.Sprint(uid)][c], s.left[fmt.Sprint(uid)][c]
+					total[2*i], total[2*i+1] = total[2*i]+played, total[2*i+1]+left
+					fmt.Fprintf(&b, " %12d %9d", played, left)
+				}
+				b.WriteByte('\n')
+			}
+		}
+		fmt.Fprintf(&b, "%-10s %-15s %-6s", tier, "all", "all")
+		for i := range users() {
+			fmt.Fprintf(&b, " %12d %9d", total[2*i], total[2*i+1])
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "slowest from the death of a host to an empty tree: %v\n", s.slowest.Round(time.Millisecond))
+	return b.String()
+}
+
+// No process outlives its host, or its instance its successor's start, whoever is
+// killed, whenever, in every tier, as every user; and nobody else is touched.
+func TestNothingIsLeft(t *testing.T) {
+	score := newScore()
+	t.Run("lanes", func(t *testing.T) {
+		for _, uid := range users() {
+			for _, tier := range tiers {
+				t.Run(fmt.Sprintf("%s,uid=%d", tier, uid), func(t *testing.T) {
+					t.Parallel()
+					playLane(t, score, tier, uid)
+				})
+			}
+		}
+	})
+	t.Log(score.table())
+}
+
+// playLane plays every cell of a tier as one user, in a random order.
+func playLane(t *testing.T, score *score, tier string, uid int) {
+	l := newLane(t, score, tier, uid)
+	var cells []cell
+	for range rounds(t) {
+		for _, phase := range phases {
+			for _, victim := range victims {
+				cells = append(cells, cell{tier, phase, victim})
+			}
+		}
+	}
+	rand.Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
+	for i, c := range cells {
+		began := time.Now()
+		left := l.play(c, i)
+		score.add(fmt.Sprint(uid), c, left)
+		if testing.Verbose() {
+			t.Logf("%3d/%d %-6s %-14s left %d, %v", i+1, len(cells), c.phase, c.victim, left, time.Since(began).Round(time.Millisecond))
+		}
+		if t.Failed() {
+			t.Fatalf("after round %d of %d: %+v", i+1, len(cells), c)
+		}
+	}
+	l.finish()
+}
