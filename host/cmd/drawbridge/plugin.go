@@ -24,5 +24,6 @@ func asPlugin(args []string) (string, bool) {
 }
 
 func servePlugin(name string) {
+	tunePlugin()
 	sdk.Serve(builtin[name]())
 }
