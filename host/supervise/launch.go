@@ -136,14 +136,11 @@ func (l *Launcher) warnTempDir() {
 
 // output makes the sink of a process's lines: the redactor, then tail and log.
 func (l *Launcher) output(p *Process, n uint64) (line func([]byte, bool), closeLog func()) {
-	l.mu.Lock()
-	l.logs.dir = l.LogDir
-	l.mu.Unlock()
 	slug := p.spec.Provider
 	var file *logFile
 	if l.LogDir != "" {
 		var err error
-		if file, err = l.logs.acquire(slug); err != nil {
+		if file, err = l.logs.acquire(l.LogDir, slug); err != nil {
 			l.logger().Warn("standard error of a provider is not kept", "provider", slug, "error", err)
 		}
 	}

@@ -19,24 +19,22 @@ const (
 // logs holds the log files of a launcher. A file is open as long as a process
 // writes to it.
 type logs struct {
-	dir string
-
 	mu   sync.Mutex
 	open map[string]*logFile
 }
 
-// acquire returns the log of a provider; release it when the process is gone.
-func (l *logs) acquire(slug string) (*logFile, error) {
+// acquire returns the log of a provider, in dir; release it when the process is gone.
+func (l *logs) acquire(dir, slug string) (*logFile, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f := l.open[slug]; f != nil {
 		f.users++
 		return f, nil
 	}
-	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("log folder: %w", err)
 	}
-	f := &logFile{path: filepath.Join(l.dir, slug+".log"), most: maxLogFile, users: 1}
+	f := &logFile{path: filepath.Join(dir, slug+".log"), most: maxLogFile, users: 1}
 	if err := f.reopen(); err != nil {
 		return nil, fmt.Errorf("log file: %w", err)
 	}

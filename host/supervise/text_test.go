@@ -115,12 +115,13 @@ func TestLineWriter(t *testing.T) {
 
 func TestLogRotates(t *testing.T) {
 	dir := t.TempDir()
-	ls := logs{dir: filepath.Join(dir, "logs")}
-	f, err := ls.acquire("files")
+	var ls logs
+	folder := filepath.Join(dir, "logs")
+	f, err := ls.acquire(folder, "files")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := ls.acquire("files")
+	second, err := ls.acquire(folder, "files")
 	if err != nil || second != f {
 		t.Fatalf("two files for one log: %v", err)
 	}
@@ -130,7 +131,7 @@ func TestLogRotates(t *testing.T) {
 		f.line(at, 7, fmt.Sprintf("line %02d", i)) // 36 bytes: two a file
 	}
 	read := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(ls.dir, name))
+		b, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,14 +144,14 @@ func TestLogRotates(t *testing.T) {
 	if got := read("files.log.4"); !strings.Contains(got, "line 10") || !strings.Contains(got, "line 11") {
 		t.Errorf("oldest %q", got)
 	}
-	if all, err := os.ReadDir(ls.dir); err != nil || len(all) != logFiles {
+	if all, err := os.ReadDir(folder); err != nil || len(all) != logFiles {
 		t.Errorf("%d files, %v", len(all), err)
 	}
 	// Another host rotates: the full file is not ours any more and nothing is moved twice.
-	if err := os.Rename(filepath.Join(ls.dir, "files.log"), filepath.Join(ls.dir, "other")); err != nil {
+	if err := os.Rename(filepath.Join(folder, "files.log"), filepath.Join(folder, "other")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(ls.dir, "files.log"), []byte("of another host\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "files.log"), []byte("of another host\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f.line(at, 7, "after")

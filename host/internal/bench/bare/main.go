@@ -181,7 +181,8 @@ func gateway(args []string) error {
 	}
 	defer func() { _ = conn.Close() }()
 	for { // until it listens
-		if _, err := os.Stat(socket); err == nil {
+		if c, err := net.Dial("unix", socket); err == nil {
+			_ = c.Close()
 			break
 		}
 		time.Sleep(time.Millisecond)
