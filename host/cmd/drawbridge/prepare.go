@@ -37,6 +37,22 @@ func (pl plugins) exec(p *config.Provider) supervise.Exec {
 	return supervise.Exec{Name: p.Plugin, Builtin: true}
 }
 
+// foreign says whether asking p's plugin takes a process.
+func (pl plugins) foreign(p *config.Provider) bool { return !pl.exec(p).Builtin }
+
+// askable are the enabled providers whose plugin can be asked. In a valid file these
+// are all of them: of any other plugin reading has told what is wrong.
+func (pl plugins) askable(cfg *config.Config) []*config.Provider {
+	var out []*config.Provider
+	for _, p := range cfg.Providers {
+		d, declared := pl.declared[p.Plugin]
+		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.Path != "" && d.SHA256 != "") {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 func (pl plugins) describe(ctx context.Context, p *config.Provider) (provider.Description, error) {
 	if make, ok := builtin[p.Plugin]; ok {
 		return make().Describe(ctx)
@@ -66,12 +82,7 @@ type prepared struct {
 // prepare decodes and validates every enabled provider, side by side, so that a
 // slow plugin costs the others nothing.
 func (pl plugins) prepare(ctx context.Context, cfg *config.Config) []prepared {
-	var enabled []*config.Provider
-	for _, p := range cfg.Providers {
-		if p.Enabled {
-			enabled = append(enabled, p)
-		}
-	}
+	enabled := pl.askable(cfg)
 	out := make([]prepared, len(enabled))
 	var all sync.WaitGroup
 	for i, p := range enabled {
@@ -97,7 +108,7 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		out.fault(p, supervise.PhaseConfig, missing...)
 		return out
 	}
-	if diags.HasErrors() {
+	if diags.HasErrors() || decoded.Config.JSON == nil { // reading has told of the rest
 		return out
 	}
 	found, err := pl.validate(ctx, p, decoded.Config)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
@@ -112,12 +113,24 @@ func (h *host) serveHTTP(ctx context.Context, p process) error {
 		return err
 	case <-ctx.Done():
 	}
-	h.closeFace(p.hurry) //nolint:contextcheck // hurry ends the waits of a stop, ctx began it
-	_ = server.Close()   // the face has ended its requests; what is open is idle, or hangs
+	h.closeFace(p.hurry)      //nolint:contextcheck // hurry ends the waits of a stop, ctx began it
+	h.hangUp(p.hurry, server) //nolint:contextcheck // the same
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// responseGrace is for responses that are complete to reach their clients.
+const responseGrace = time.Second
+
+// hangUp ends the connections of a face that is closed: its requests have ended, but
+// the end of a response is written after its handler has returned.
+func (h *host) hangUp(hurry context.Context, server *http.Server) {
+	ctx, cancel := context.WithTimeout(h.stopping(hurry), responseGrace)
+	defer cancel()
+	_ = server.Shutdown(ctx)
+	_ = server.Close() // what is open now is idle, or hangs
 }
 
 // checkTemp says what is wrong with TMPDIR: every server would trip over it, and

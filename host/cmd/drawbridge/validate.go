@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
@@ -29,9 +30,7 @@ Exit codes: 0 valid, 1 not.`,
 			if err != nil {
 				return err
 			}
-			if !diags.HasErrors() {
-				diags = append(diags, g.check(cmd.Context(), cfg)...)
-			}
+			diags = append(diags, g.check(cmd.Context(), cfg, !diags.HasErrors())...)
 			diags = append(diags, cfg.Notices...)
 			if g.json {
 				if err := writeJSON(cmd.OutOrStdout(), map[string]any{"valid": !diags.HasErrors(), "diagnostics": config.Findings(cfg, diags)}); err != nil {
@@ -61,15 +60,21 @@ func (g *globals) load() (*config.Config, hcl.Diagnostics, error) {
 	return cfg, diags, nil
 }
 
-// check is what validate does beyond reading: it asks the plugins.
-func (g *globals) check(ctx context.Context, cfg *config.Config) hcl.Diagnostics {
-	h, err := g.newHost(ctx, cfg)
-	if err != nil {
-		return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Host cannot be set up", Detail: err.Error()}}
+// check is what validate does beyond reading: it asks the plugins. It does so where
+// reading has found mistakes too, so that all of them are told in one run; then it
+// sets up a host only for plugins that have to be started.
+func (g *globals) check(ctx context.Context, cfg *config.Config, valid bool) hcl.Diagnostics {
+	asked := plugins{declared: cfg.Plugins}
+	if valid || slices.ContainsFunc(asked.askable(cfg), asked.foreign) {
+		h, err := g.newHost(ctx, cfg)
+		if err != nil {
+			return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Host cannot be set up", Detail: err.Error()}}
+		}
+		defer h.close(g.std.hurry) //nolint:contextcheck // hurry ends the waits of a stop
+		asked = h.plugins
 	}
-	defer h.close(g.std.hurry) //nolint:contextcheck // hurry ends the waits of a stop
 	var diags hcl.Diagnostics
-	for _, p := range h.plugins.prepare(ctx, cfg) {
+	for _, p := range asked.prepare(ctx, cfg) {
 		diags = append(append(diags, p.mistakes...), p.faults...)
 	}
 	return diags

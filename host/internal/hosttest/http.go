@@ -221,8 +221,16 @@ func (c *HTTP) Close(t testing.TB) {
 		} else {
 			_ = res.Body.Close()
 		}
-		c.cancel()
-		c.listening.Wait()
-		c.http.CloseIdleConnections()
+		c.drop()
 	})
+}
+
+// Abandon ends the streams and nothing else: its host has ended, or shall not hear
+// that the client has.
+func (c *HTTP) Abandon() { c.once.Do(c.drop) }
+
+func (c *HTTP) drop() {
+	c.cancel()
+	c.listening.Wait()
+	c.http.CloseIdleConnections()
 }

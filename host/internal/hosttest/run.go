@@ -69,6 +69,12 @@ func (r *Run) Running() bool {
 	}
 }
 
+// CPU is the processor time that it took, once it has ended.
+func (r *Run) CPU() time.Duration {
+	<-r.ended
+	return r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()
+}
+
 // Wait waits for its end, which comes within StopLimit or by force, and returns
 // how it ended.
 func (r *Run) Wait(t testing.TB) error {
