@@ -51,10 +51,11 @@ type State struct {
 	Failure *supervise.Failure
 	// Instance is the mark of the instance that is ready, "" where none is.
 	Instance string
-	// Restarts counts the starts that nobody asked for, Noise the lines of standard
+	// Restarts counts the starts that nobody asked for, InRow those that followed
+	// each other without stable_after of being ready; Noise the lines of standard
 	// output that were no messages.
-	Restarts int
-	Noise    int64
+	Restarts, InRow int
+	Noise           int64
 	// Next is when it is started again, or, in failed, from when on a use starts it;
 	// zero where neither is known.
 	Next time.Time
@@ -266,7 +267,7 @@ func (e *entry) state() State {
 func (e *entry) shown(s supervise.Snapshot) State {
 	state := State{
 		Name: string(s.State), Since: s.Since, Failure: s.Failure, Instance: s.Mark,
-		Restarts: s.Restarts, Noise: e.noise.Load(), Next: s.Next, Exits: s.Exits,
+		Restarts: s.Restarts, InRow: s.InRow, Noise: e.noise.Load(), Next: s.Next, Exits: s.Exits,
 	}
 	if f := e.listFailure.Load(); f != nil && s.State == supervise.Starting {
 		state.Failure = f

@@ -117,6 +117,9 @@ func (l *Launcher) images() *containment.Images {
 	return l.Images
 }
 
+// Tier names the kind of containment that holds its processes.
+func (l *Launcher) Tier() string { return l.tier().Tier() }
+
 // number counts the starts of a provider, from 1.
 func (l *Launcher) number(slug string) uint64 {
 	l.mu.Lock()

@@ -102,7 +102,7 @@ func (o *owner[S]) report(r report[S]) {
 	case evGone:
 		o.u.process.Store(nil)
 		if r.exit != nil {
-			o.ended(*r.exit)
+			o.ended(*r.exit, o.asked && !r.own)
 		}
 	}
 	o.step(r.ev)
@@ -112,15 +112,15 @@ func (o *owner[S]) gone() {
 	if !o.asked {
 		o.failure = o.now.p.Failure(PhaseRunning)
 	}
-	o.ended(*o.now.p.exit())
+	o.ended(*o.now.p.exit(), o.asked)
 	o.now = nil
 	o.u.process.Store(nil)
 	o.step(evGone)
 }
 
 // ended records the end of the process. The step that follows publishes it.
-func (o *owner[S]) ended(e Exit) {
-	e.Asked = o.asked
+func (o *owner[S]) ended(e Exit, asked bool) {
+	e.Asked = asked
 	o.exits = remember(o.exits, e)
 	o.u.logger.Info("instance ended", "provider", o.u.spec.Provider, "instance", e.Instance,
 		"code", e.Code, "signal", e.Signal, "asked", e.Asked)
@@ -203,7 +203,7 @@ func (o *owner[S]) start() {
 
 // publish tells where the unit stands.
 func (o *owner[S]) publish() {
-	s := Snapshot{State: o.m.state.shown(), Since: o.m.since, Restarts: o.restarts, Exits: o.exits}
+	s := Snapshot{State: o.m.state.shown(), Since: o.m.since, Restarts: o.restarts, InRow: o.m.inRow, Exits: o.exits}
 	switch o.m.state {
 	case Ready, Draining, restarting:
 		if o.now != nil {

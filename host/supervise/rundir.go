@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // ErrRunDir marks every reason for which there is no folder for sockets.
@@ -72,6 +73,24 @@ func ensureRunDir(path string) error {
 // Close removes the host's folder and the sockets in it. Base stays: another host
 // may be about to make its own in it.
 func (r *RunDir) Close() error { return os.RemoveAll(r.Path) }
+
+// RunBases are the folders in which hosts of this user have theirs, as far as there
+// are any and they are this user's alone. Where a host's own is depends on the
+// environment that it was started in, which is not that of who looks for it: a
+// service and a terminal may differ.
+func RunBases() []string {
+	var found []string
+	for _, dir := range append(sessionDirs(), os.Getenv("XDG_RUNTIME_DIR")) {
+		if dir != "" {
+			found = append(found, filepath.Join(dir, "drawbridge"))
+		}
+	}
+	if base, err := fallbackBase(); err == nil {
+		found = append(found, base)
+	}
+	slices.Sort(found)
+	return slices.DeleteFunc(slices.Compact(found), func(dir string) bool { return checkPrivate(dir) != nil })
+}
 
 // runBase takes XDG_RUNTIME_DIR if it is short enough and this user's alone.
 func runBase(xdg string) (string, error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -53,6 +54,27 @@ func TestC106_LongTMPDIR(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+func TestRunBases(t *testing.T) {
+	root := t.TempDir()
+	base := filepath.Join(root, "drawbridge")
+	t.Setenv("XDG_RUNTIME_DIR", root)
+	if slices.Contains(RunBases(), base) {
+		t.Error("a folder that there is not")
+	}
+	if err := os.Mkdir(base, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(RunBases(), base) {
+		t.Errorf("%v", RunBases())
+	}
+	if err := os.Chmod(base, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(RunBases(), base) {
+		t.Error("a folder that others can enter")
+	}
 }
 
 func TestRunDir(t *testing.T) {

@@ -12,6 +12,9 @@ import (
 // fallbackBase is under /tmp whatever TMPDIR says.
 func fallbackBase() (string, error) { return fmt.Sprintf("/tmp/drawbridge-%d", os.Geteuid()), nil }
 
+// sessionDirs are where XDG_RUNTIME_DIR usually is, for who was started without it.
+func sessionDirs() []string { return []string{fmt.Sprintf("/run/user/%d", os.Geteuid())} }
+
 func checkOwner(dir string, info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -33,6 +33,9 @@ type Snapshot struct {
 	Mark string
 	// Restarts counts the starts that nobody asked for.
 	Restarts int
+	// InRow counts those of them that followed each other without StableAfter of
+	// Ready in between.
+	InRow int
 	// Exits are the last ends of its processes, the oldest first. They are not to be
 	// changed.
 	Exits []Exit
@@ -98,7 +101,10 @@ type report[S any] struct {
 	ev      event
 	live    *live[S]
 	failure *Failure
-	exit    *Exit // of evGone, where a process ran
+	// exit is set in evGone where a process ran; own says that the end of the start
+	// was its own doing.
+	exit *Exit
+	own  bool
 }
 
 // NewUnit makes a unit in the state Cold. launch starts its processes (a
@@ -243,9 +249,10 @@ func (u *Unit[S]) start(ctx context.Context) {
 	u.process.Store(p)
 	s, err := u.openOn(ctx, p)
 	if err != nil {
+		own := ctx.Err() == nil // what failed before it was called off failed by itself
 		u.reports <- report[S]{ev: evBroken, failure: u.startFailure(ctx, p, PhaseStart, err)}
 		p.Stop(u.force, u.spec.StopGrace) //nolint:contextcheck // the stop outlives the start
-		u.reports <- report[S]{ev: evGone, exit: p.exit()}
+		u.reports <- report[S]{ev: evGone, exit: p.exit(), own: own}
 		return
 	}
 	u.reports <- report[S]{ev: evReady, live: &live[S]{p: p, s: s}}

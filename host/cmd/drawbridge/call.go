@@ -1,24 +1,24 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
-	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 )
 
 func newCall(g *globals) *cobra.Command {
-	return g.wantsJSON(&cobra.Command{
+	return g.addressesHost(g.wantsJSON(&cobra.Command{
 		Use:   "call PROVIDER TOOL [JSON]",
 		Short: "Call one tool, through the broker, and print its result",
-		Long: `Calls a tool by its provider's name and its own, with arguments as a JSON object.
+		Long: `Calls a tool by its provider's name and its own, with arguments as a JSON object: in
+the running host of this configuration, where it shares the session with every
+other client. Where there is none, a fresh server is started for this one call.
 
 Exit codes: 0 the tool answered, 3 it answered with isError, 1 anything else.`,
 		Args: cobra.RangeArgs(2, 3),
@@ -27,66 +27,38 @@ Exit codes: 0 the tool answered, 3 it answered with isError, 1 anything else.`,
 			if len(args) == 3 {
 				arguments = args[2]
 			}
-			h, done, err := g.fresh(cmd.Context())
+			host, done, err := g.anyHost(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer done()
-			reply, err := h.callTool(cmd.Context(), args[0], args[1], arguments)
+			reply, err := host.Call(cmd.Context(), control.CallRequest{
+				Provider: args[0], Tool: args[1], Arguments: json.RawMessage(arguments),
+			})
 			if err != nil {
 				return err
 			}
 			return g.printReply(cmd.OutOrStdout(), reply)
 		},
-	})
+	}))
 }
 
-// callTool calls a provider's tool under the name that clients know it by.
-func (h *host) callTool(ctx context.Context, provider, tool, arguments string) (broker.Reply, error) {
-	if _, ok := h.sessions.State(provider); !ok {
-		return broker.Reply{}, fmt.Errorf("no provider %q in %s", provider, h.cfg.Path)
-	}
-	if _, err := h.sessions.Get(ctx, provider); err != nil {
-		return broker.Reply{}, err
-	}
-	t := find(h.catalog.Snapshot().Tools(), provider, tool)
-	if t == nil {
-		return broker.Reply{}, fmt.Errorf("provider %q has no tool %q that it exposes; see `drawbridge tools`", provider, tool)
-	}
-	params := fmt.Sprintf(`{"name":%s,"arguments":%s}`, rpc.Quote(t.Exposed), arguments)
-	text := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, params)
-	request, err := rpc.Parse(rpc.FromClient, []byte(text))
-	if err != nil {
-		return broker.Reply{}, fmt.Errorf("the arguments are no JSON object: %w", err)
-	}
-	return h.broker.Call(ctx, broker.Call{
-		Caller:  broker.Caller{Principal: access.Local},
-		Request: request,
-		Notify:  func(*rpc.Message) error { return nil },
-	}), nil
-}
-
-func find(tools []*catalog.Tool, provider, name string) *catalog.Tool {
-	for _, t := range tools {
-		if t.Provider == provider && t.Name == name {
-			return t
+func (g *globals) printReply(w io.Writer, reply control.CallReply) error {
+	switch reply.Outcome {
+	case broker.OK, broker.ToolError:
+	case broker.RPCError:
+		return fmt.Errorf("the server answered with an error: %s", reply.Error)
+	default:
+		var e rpc.Error
+		if err := json.Unmarshal(reply.Error, &e); err != nil {
+			return fmt.Errorf("the call ended as %s: %s", reply.Outcome, reply.Error)
 		}
+		return &e
 	}
-	return nil
-}
-
-func (g *globals) printReply(w io.Writer, reply broker.Reply) error {
-	if reply.Err != nil {
-		return reply.Err
-	}
-	if reply.Outcome == broker.RPCError {
-		return fmt.Errorf("the server answered with an error: %s", reply.Message.Get("error"))
-	}
-	result := reply.Message.Get("result")
 	if g.json {
-		fmt.Fprintf(w, "%s\n", result)
+		fmt.Fprintf(w, "%s\n", reply.Result)
 	} else {
-		printContent(w, result)
+		printContent(w, reply.Result)
 	}
 	if reply.Outcome == broker.ToolError {
 		return exit(exitTool)

@@ -18,6 +18,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/config"
 	"github.com/drawbridge-mcp/drawbridge/host/containment"
+	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -43,6 +44,7 @@ type host struct {
 	sessions *session.Manager
 	broker   *broker.Broker
 	front    *front.Server
+	control  *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
 	// warming are the starts that nobody waits for.
@@ -70,7 +72,7 @@ func newHost(ctx context.Context, cfg *config.Config, level slog.Level, tier con
 	launcher := &supervise.Launcher{
 		HostID: h.life.ID(),
 		RunDir: h.run.Path,
-		LogDir: filepath.Join(cfg.Host.StateDir, "logs"),
+		LogDir: filepath.Join(cfg.Host.StateDir, logsFolder),
 		Logger: h.log,
 		Redact: h.redactor.Text,
 		Env:    os.Environ(),
@@ -88,6 +90,7 @@ func newHost(ctx context.Context, cfg *config.Config, level slog.Level, tier con
 		Broker: h.broker, Version: version, MaxRequest: cfg.Host.MaxRequest, WriteTimeout: cfg.Host.WriteTimeout,
 		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, SpoolDir: h.run.Path, Logger: h.log,
 	})
+	h.control = newControl(h, launcher)
 	return h, nil
 }
 
@@ -190,6 +193,7 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 		return diags
 	}
 	h.sessions.Apply(h.specs)
+	h.control.SetProviders(controlled(h.cfg))
 	for _, p := range h.cfg.Providers {
 		if p.Enabled && p.Start == "eager" && !p.Required {
 			h.warming.Go(func() { _, _ = h.sessions.Get(ctx, p.Slug) }) // its state tells how it went
@@ -240,6 +244,9 @@ func (h *host) close(hurry context.Context) {
 	defer h.stopCancel()
 	h.sessions.StopSince(ctx, h.stopBegan)
 	h.warming.Wait()
+	if err := h.control.Close(); err != nil {
+		h.log.Warn("command socket stays behind", "error", err)
+	}
 	h.release()
 }
 

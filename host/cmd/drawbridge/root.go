@@ -23,6 +23,8 @@ type globals struct {
 	json     bool
 	logLevel string
 	tier     string
+	// host is the id, or its beginning, of the running host that is meant.
+	host string
 }
 
 func newRoot(std process) *cobra.Command {
@@ -40,13 +42,20 @@ What crosses the bridge is what the file on disk declares, and nothing else.`,
 	root.PersistentFlags().StringVar(&g.config, "config", "",
 		"configuration `PATH`, a file or a folder of *.hcl (default $DRAWBRIDGE_CONFIG, ./providers.hcl, or $XDG_CONFIG_HOME/drawbridge/)")
 	root.PersistentFlags().StringVar(&g.logLevel, "log-level", "info", "`LEVEL` of the log on stderr: debug, info, warn, error")
-	root.AddCommand(newServe(g), newValidate(g), newFmt(g), newTools(g), newCall(g), newVersion(g))
+	root.AddCommand(newServe(g), newValidate(g), newFmt(g), newTools(g), newCall(g),
+		newStatus(g), newRestart(g), newLogs(g), newVersion(g))
 	return root
 }
 
 // wantsJSON adds the flag of commands that programs use.
 func (g *globals) wantsJSON(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&g.json, "json", false, "print JSON for programs")
+	return cmd
+}
+
+// addressesHost adds the flag of commands that a running host answers.
+func (g *globals) addressesHost(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&g.host, "host", "", "`ID` of the running host, or how it begins, where there are several")
 	return cmd
 }
 

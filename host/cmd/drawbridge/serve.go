@@ -77,6 +77,9 @@ func (g *globals) begin(ctx context.Context, h *host) error {
 // serveStdio serves one client until its input ends, or ctx does. In the latter
 // case the calls in flight may still end.
 func (h *host) serveStdio(ctx context.Context, p process) error {
+	if err := h.takeCommands(ctx, ""); err != nil {
+		return err
+	}
 	served := make(chan error, 1)
 	go func() { served <- h.front.ServeStdio(context.WithoutCancel(ctx), p.in, p.out) }()
 	select {
@@ -104,7 +107,12 @@ func (h *host) serveHTTP(ctx context.Context, p process) error {
 		AllowedOrigins: h.cfg.Host.HTTP.AllowedOrigins,
 		Token:          token.Check,
 	}), h.log)
-	fmt.Fprintf(p.out, "drawbridge: ready at http://%s/mcp\n", listener.Addr())
+	url := fmt.Sprintf("http://%s/mcp", listener.Addr())
+	if err := h.takeCommands(ctx, url); err != nil {
+		_ = listener.Close()
+		return err
+	}
+	fmt.Fprintf(p.out, "drawbridge: ready at %s\n", url)
 	fmt.Fprintf(p.out, "drawbridge: the token is in %s\n", token.Path())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -6,64 +6,48 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/control"
 )
 
-// listedTool is a tool in `tools --json`.
-type listedTool struct {
-	Name       string          `json:"name"`
-	Provider   string          `json:"provider"`
-	Tool       string          `json:"tool"`
-	Digest     string          `json:"digest"`
-	Effectful  bool            `json:"effectful"`
-	Definition json.RawMessage `json:"definition"`
-}
-
-// listedProvider is a provider in `tools --json`; Reason says why it is not ready.
-type listedProvider struct {
-	Name   string `json:"name"`
-	State  string `json:"state"`
-	Reason string `json:"reason,omitempty"`
-	Tools  int    `json:"tools"`
-}
-
 func newTools(g *globals) *cobra.Command {
-	return g.wantsJSON(&cobra.Command{
+	return g.addressesHost(g.wantsJSON(&cobra.Command{
 		Use:   "tools",
 		Short: "List the tools that clients see, and the providers that have none",
-		Long: `Starts a fresh server for each provider, lists what clients would see, and ends them.
+		Long: `Asks the running host of this configuration. Where there is none, it starts a fresh
+server for each provider, lists what clients would see, and ends them.
 
 Exit codes: 0 every provider answered, 1 one did not.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			h, done, err := g.fresh(cmd.Context())
+			host, done, err := g.anyHost(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer done()
-			providers := h.startAll(cmd.Context())
-			tools := h.catalog.Snapshot().Tools()
+			list, err := host.Tools(cmd.Context())
+			if err != nil {
+				return err
+			}
 			if g.json {
-				err = writeToolsJSON(cmd.OutOrStdout(), tools, providers)
+				err = writeJSON(cmd.OutOrStdout(), list)
 			} else {
-				err = writeTools(cmd.OutOrStdout(), tools, providers)
+				err = writeTools(cmd.OutOrStdout(), list)
 			}
 			if err != nil {
 				return err
 			}
-			for _, p := range providers {
+			for _, p := range list.Providers {
 				if p.Reason != "" {
 					return exit(exitError)
 				}
 			}
 			return nil
 		},
-	})
+	}))
 }
 
 // fresh starts a host for one command. Its servers end with the command.
@@ -85,44 +69,6 @@ func (g *globals) fresh(ctx context.Context) (*host, func(), error) {
 	return h, done, nil
 }
 
-// startAll starts every enabled provider and returns how each stands once all
-// are ready or have failed.
-func (h *host) startAll(ctx context.Context) []listedProvider {
-	out := make([]listedProvider, len(h.specs))
-	var all sync.WaitGroup
-	for i, spec := range h.specs {
-		all.Go(func() {
-			out[i].Name = spec.Provider
-			if _, err := h.sessions.Get(ctx, spec.Provider); err != nil {
-				out[i].Reason = err.Error()
-			}
-			if state, ok := h.sessions.State(spec.Provider); ok {
-				out[i].State = state.Name
-			}
-		})
-	}
-	all.Wait()
-	for i := range out {
-		for _, t := range h.catalog.Snapshot().Tools() {
-			if t.Provider == out[i].Name {
-				out[i].Tools++
-			}
-		}
-	}
-	return out
-}
-
-func writeToolsJSON(w io.Writer, tools []*catalog.Tool, providers []listedProvider) error {
-	list := struct {
-		Tools     []listedTool     `json:"tools"`
-		Providers []listedProvider `json:"providers"`
-	}{make([]listedTool, 0, len(tools)), providers}
-	for _, t := range tools {
-		list.Tools = append(list.Tools, listedTool{t.Exposed, t.Provider, t.Name, t.Digest, t.Effectful, t.Listed})
-	}
-	return writeJSON(w, list)
-}
-
 // writeJSON prints a value for programs.
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
@@ -131,17 +77,17 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-func writeTools(w io.Writer, tools []*catalog.Tool, providers []listedProvider) error {
+func writeTools(w io.Writer, list control.ToolList) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tPROVIDER\tEFFECT\tDESCRIPTION")
-	for _, t := range tools {
+	for _, t := range list.Tools {
 		effect := "read-only"
 		if t.Effectful {
 			effect = "effectful"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", t.Exposed, t.Provider, effect, firstLine(t.Raw))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", t.Name, t.Provider, effect, firstLine(t.Definition))
 	}
-	for _, p := range providers {
+	for _, p := range list.Providers {
 		if p.Reason != "" {
 			fmt.Fprintf(table, "-\t%s\t%s\t%s\n", p.Name, p.State, p.Reason)
 		}

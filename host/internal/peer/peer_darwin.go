@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Supported says whether this system tells who a peer is.
+const Supported = true
+
 // handle is nothing: there is no name for a process but its pid here.
 type handle struct{}
 

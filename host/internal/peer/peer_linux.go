@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Supported says whether this system tells who a peer is.
+const Supported = true
+
 // handle is a pidfd: it names the process for as long as it is open, whatever
 // becomes of the pid; -1 where the kernel has none.
 type handle struct{ fd int }

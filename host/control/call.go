@@ -1,0 +1,99 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/drawbridge-mcp/drawbridge/host/broker"
+	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/rpc"
+)
+
+// CallRequest names a tool by its provider and as its server calls it.
+type CallRequest struct {
+	Provider string `json:"provider"`
+	Tool     string `json:"tool"`
+	// Arguments is a JSON object; none means an empty one.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+}
+
+// CallReply is how a call ended: Result with the outcomes ok and tool_error, Error
+// with all others.
+type CallReply struct {
+	Outcome broker.Outcome  `json:"outcome"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	// Error is a JSON-RPC error: the server's own with rpc_error, else the host's.
+	Error json.RawMessage `json:"error,omitempty"`
+}
+
+// Call calls a tool, through the broker. The error, where nothing was called, is
+// a *supervise.Failure, ctx's, or wraps ErrNoProvider, ErrNoTool or ErrArguments.
+func (c *Control) Call(ctx context.Context, r CallRequest) (CallReply, error) {
+	reply, err := c.call(ctx, r)
+	if err != nil {
+		return CallReply{}, err
+	}
+	out := CallReply{Outcome: reply.Outcome}
+	if reply.Err != nil {
+		if out.Error, err = json.Marshal(reply.Err); err != nil {
+			return CallReply{}, err
+		}
+		return out, nil
+	}
+	defer reply.Message.Close() //nolint:errcheck // what is kept of it is copied
+	out.Result = bytes.Clone(reply.Message.Get("result"))
+	out.Error = bytes.Clone(reply.Message.Get("error"))
+	return out, nil
+}
+
+// call is Call with the server's answer as it came, which the caller closes.
+func (c *Control) call(ctx context.Context, r CallRequest) (broker.Reply, error) {
+	if _, ok := c.provider(r.Provider); !ok {
+		return broker.Reply{}, fmt.Errorf("%w %q in %s", ErrNoProvider, r.Provider, c.opts.Info.Config)
+	}
+	if err := c.opts.Sessions.Start(ctx, r.Provider); err != nil {
+		return broker.Reply{}, err
+	}
+	t := find(c.opts.Broker.Tools(c.opts.Caller), r.Provider, r.Tool)
+	if t == nil {
+		return broker.Reply{}, fmt.Errorf("%w: provider %q exposes no %q; see `drawbridge tools`", ErrNoTool, r.Provider, r.Tool)
+	}
+	request, err := r.message(t.Exposed)
+	if err != nil {
+		return broker.Reply{}, err
+	}
+	return c.opts.Broker.Call(ctx, broker.Call{
+		Caller:  c.opts.Caller,
+		Request: request,
+		Notify:  func(*rpc.Message) error { return nil },
+	}), nil
+}
+
+// message is the call as a client would send it.
+func (r CallRequest) message(exposed string) (*rpc.Message, error) {
+	arguments := bytes.TrimSpace(r.Arguments)
+	if len(arguments) == 0 {
+		arguments = []byte("{}")
+	}
+	// Valid by itself, so that it cannot end the object that it is put into.
+	if !json.Valid(arguments) || arguments[0] != '{' {
+		return nil, fmt.Errorf("%w: %.80s", ErrArguments, arguments)
+	}
+	text := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%s,"arguments":%s}}`, rpc.Quote(exposed), arguments)
+	request, err := rpc.Parse(rpc.FromClient, text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrArguments, err)
+	}
+	return request, nil
+}
+
+func find(tools []*catalog.Tool, provider, name string) *catalog.Tool {
+	for _, t := range tools {
+		if t.Provider == provider && t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
