@@ -107,6 +107,11 @@ $(NPM)/node_modules/.package-lock.json: $(NPM)/package.json $(NPM)/package-lock.
 	cd $(NPM) && npm ci --no-audit --no-fund --ignore-scripts
 	@touch $@
 
+# The official conformance suite alone, with its table of scenarios and results.
+.PHONY: conformance
+conformance: $(NPM)/node_modules/.package-lock.json
+	$(GO) test -tags e2e -count=1 -run '^TestConformance$$' -v ./host/internal/e2e
+
 # Direct against through-the-host, in one run. Not part of `make test`: it measures, on a quiet machine.
 .PHONY: bench
 bench: build

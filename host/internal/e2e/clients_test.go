@@ -200,3 +200,29 @@ func TestMCPC(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestInspectorStrict lets the inspector judge the schemas of every tool: those of
+// the fixture, with all that JSON Schema has, are listed as the server lists them,
+// and none of the four servers' is at fault for the host.
+func TestInspectorStrict(t *testing.T) {
+	strict := func(t *testing.T, p place, flags []string, target ...string) string {
+		t.Helper()
+		args := append([]string{"--cli"}, target...)
+		args = append(args, "--method", "tools/list", "--strict")
+		cmd := exec.Command(program(t, "mcp-inspector"), append(args, flags...)...)
+		cmd.Dir, cmd.Env = p.Dir, p.Env(newerNode(t))
+		out, err := hosttest.Output(t, cmd)
+		if err != nil {
+			t.Error(err)
+		}
+		return out
+	}
+	p := newPlace(t)
+	h := p.ServeHTTP(t, p.fixtureConfig(t, false, ""))
+	want := strict(t, p, nil, fixture(t, "everything-server"))
+	if got := strict(t, p, []string{"--header", "Authorization: Bearer " + h.Token}, h.URL); got != want || want == "" {
+		t.Errorf("through the host:\n%s\nwant\n%s", got, want)
+	}
+	four := p.ServeHTTP(t, p.config(t))
+	strict(t, p, []string{"--header", "Authorization: Bearer " + four.Token}, four.URL)
+}

@@ -13,7 +13,16 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
-func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }
+func TestMain(m *testing.M) {
+	if server := os.Getenv(olderFixture); server != "" {
+		if err := serveOlder(server); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(hosttest.Main(m))
+}
 
 // root is the repository; tests run in their package's folder.
 func root(t testing.TB) string {
