@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -27,6 +28,11 @@ func fake() string       { return filepath.Join(bin, "fakeserver") }
 func TestMain(m *testing.M) {
 	if plainRole() {
 		return
+	}
+	// They wait for other processes most of their time.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
 	}
 	os.Exit(run(m))
 }

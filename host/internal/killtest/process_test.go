@@ -126,6 +126,16 @@ func marked(prefix string) []entry {
 	return found
 }
 
+// instance lists those of one instance.
+func instance(mark string) (found []entry) {
+	for _, e := range marked(mark) {
+		if e.mark == mark { // 1 is the beginning of 10
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
 func markOf(pid int) string {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {

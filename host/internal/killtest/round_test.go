@@ -169,8 +169,7 @@ func (l *lane) try(c cell, number int) (left []entry, played bool) {
 func (l *lane) prepare(c cell) (mark string, pending <-chan reply) {
 	l.Helper()
 	if c.phase == "start" {
-		l.cool()
-		old := l.marks()
+		old := l.cool()
 		pending = l.host.call("p_echo", `{}`)
 		role := []string{"guard", "plugin", "server"}[rand.N(3)]
 		for who := range strings.SplitSeq(c.victim, "+") {
@@ -242,13 +241,18 @@ func (l *lane) marks() (all []string) {
 	return all
 }
 
-// cool ends the instance that runs, if one does, so that the next call starts one.
-func (l *lane) cool() {
+// cool ends the instance that runs, if one does, and returns its mark. Another starts
+// by itself, or with the next call.
+func (l *lane) cool() (old []string) {
 	l.Helper()
+	old = l.marks()
 	for _, e := range pick(marked(l.host.id+"/"), "plugin") {
 		e.signal(l.T, syscall.SIGKILL)
 	}
-	eventually(l.T, "the old instance's end", func() bool { return len(marked(l.host.id+"/")) == 0 })
+	for _, mark := range old {
+		eventually(l.T, "the old instance's end", func() bool { return len(instance(mark)) == 0 })
+	}
+	return old
 }
 
 // strike kills the victims, in the other order if last; false means that one of them
@@ -260,7 +264,7 @@ func (l *lane) strike(c cell, mark string, last bool) bool {
 		slices.Reverse(who)
 	}
 	var targets []entry
-	all := marked(mark)
+	all := instance(mark)
 	for _, role := range who {
 		if role == "host" {
 			targets = append(targets, entry{pid: l.host.pid(), start: l.host.start, role: "host"})
@@ -350,10 +354,10 @@ func (l *lane) checkLiving(c cell, old string, pending <-chan reply, struck time
 	eventually(l.T, "the next instance", func() bool {
 		return slices.ContainsFunc(l.marks(), func(mark string) bool { return mark != old })
 	})
-	left = marked(old)
+	left = instance(old)
 	<-answered
 	l.host.echo(l.T)
-	left = append(left, marked(old)...)
+	left = append(left, instance(old)...)
 	l.runs++
 	if l.base == 0 {
 		l.base = descriptors(l.host.pid())
@@ -362,7 +366,7 @@ func (l *lane) checkLiving(c cell, old string, pending <-chan reply, struck time
 		l.Errorf("the host had %d descriptors, and has %d", l.base, now)
 	}
 	l.noZombies()
-	return append(left, marked(old)...)
+	return append(left, instance(old)...)
 }
 
 // noZombies waits until those that are there now have been collected.
@@ -409,8 +413,10 @@ func (l *lane) finish() {
 			l.host.echo(l.T)
 		}
 		many, one := l.host.goroutines(l.T), l.neighbour.goroutines(l.T)
-		if many > one {
-			l.Errorf("a host with one instance has %d goroutines, one that has had %d more has %d", one, l.runs+5, many)
+		for of, n := range many {
+			if n > one[of] {
+				l.Errorf("a host with one instance has %d goroutines %s, one that has had %d more has %d", one[of], of, l.runs+5, n)
+			}
 		}
 	}
 	for _, id := range append(l.dead, l.host.id, l.neighbour.id) {
@@ -422,8 +428,24 @@ func (l *lane) finish() {
 
 var goroutine = regexp.MustCompile(`(?m)^goroutine \d+ `)
 
-// goroutines ends a host with SIGQUIT, at which Go's runtime shows all of them.
-func (h *host) goroutines(t *testing.T) int {
+// whose is what a goroutine does, by the outermost function on its stack.
+func whose(block string) string {
+	name := ""
+	for line := range strings.Lines(block) {
+		if strings.HasPrefix(line, "created by ") {
+			return name
+		}
+		if end := strings.LastIndexByte(line, '('); end > 0 && !goroutine.MatchString(line) && line[0] != '\t' && !strings.HasPrefix(line, "runtime.") && !strings.HasPrefix(line, "sync.") {
+			name = line[:end]
+		}
+	}
+	return "" // the first
+}
+
+// goroutines ends a host with SIGQUIT, at which Go's runtime shows all of them. It
+// counts them by what they do. The runtime's own are none of them: they come and go
+// with the collection of garbage.
+func (h *host) goroutines(t *testing.T) map[string]int {
 	t.Helper()
 	// What the last call has begun is over when nothing changes any more; the runtime
 	// does not tell, so the host has a moment.
@@ -433,15 +455,14 @@ func (h *host) goroutines(t *testing.T) int {
 	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 2 {
 		t.Errorf("SIGQUIT: %v", err)
 	}
-	found := 0
+	found := map[string]int{}
 	for block := range strings.SplitSeq(h.stderr(), "\n\n") {
-		// The runtime's own come and go with the collection of garbage.
-		if goroutine.MatchString(block) && strings.Contains(block, "created by ") && !strings.Contains(block, "created by runtime.") {
-			found++
+		if name := whose(block); name != "" && goroutine.MatchString(block) {
+			found[name]++
 		}
 	}
-	if found < 3 {
-		t.Errorf("SIGQUIT showed %d goroutines:\n%s", found, h.stderr())
+	if len(found) < 3 {
+		t.Errorf("SIGQUIT showed %v:\n%s", found, h.stderr())
 	}
 	return found
 }
