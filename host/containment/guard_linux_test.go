@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -311,6 +312,10 @@ func TestPIDIsTheMachines(t *testing.T) {
 		guards := roles(run.ID())["guard"]
 		if len(guards) != 1 || guards[0].pid != tree.GuardPID() {
 			t.Errorf("GuardPID() is %d, the process table has %v", tree.GuardPID(), guards)
+		}
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", tree.GuardPID()))
+		if string(name) != guardName+"\n" {
+			t.Errorf("the guard is called %q, %v", name, err)
 		}
 	})
 }

@@ -210,11 +210,11 @@ func (p *place) left(id string) []string {
 // sweepAway ends what a failed test has left.
 func sweepAway(t *testing.T, id string) {
 	for range 1000 {
-		left := marked(func(mark string) bool { return strings.HasPrefix(mark, id+"/") }, nil)
-		if len(left) == 0 {
+		left := lookFor(func(mark string) bool { return strings.HasPrefix(mark, id+"/") }, nil)
+		if left.nobody() {
 			return
 		}
-		for _, p := range left {
+		for _, p := range left.found {
 			_ = signalExactly(p.pid, func(now process) bool { return now.start == p.start }, syscall.SIGKILL)
 		}
 		time.Sleep(time.Millisecond)
@@ -254,6 +254,9 @@ func (p *place) survivors(id string, hydra bool) []entry {
 	left := withMark(id)
 	for deadline := time.Now().Add(5 * time.Second); len(left) > 0 && time.Now().Before(deadline); left = withMark(id) {
 		time.Sleep(2 * time.Millisecond)
+	}
+	if len(left) == 0 {
+		left = withMark(id) // who was in the middle of an exec, without an environment, is not now
 	}
 	if !hydra {
 		return left

@@ -24,14 +24,14 @@ func (g processGroup) signal(plugin int, sig syscall.Signal) {
 	if plugin > 0 { // else the guard was killed before it said whom it had started
 		_ = syscall.Kill(-plugin, sig)
 	}
-	for _, p := range g.strays() {
+	for _, p := range g.strays().found {
 		same := func(now process) bool { return now.start == p.start }
 		_ = signalExactly(p.pid, same, sig)
 	}
 }
 
 func (g processGroup) empty(plugin int) bool {
-	return groupEmpty(plugin) && len(g.strays()) == 0
+	return groupEmpty(plugin) && g.strays().nobody()
 }
 
 // groupEmpty says whether no living process is in a group. Zombies do not count:
@@ -44,7 +44,7 @@ func groupEmpty(group int) bool {
 	return err == nil && !slices.ContainsFunc(all, func(p process) bool { return p.group == group && p.alive() })
 }
 
-// strays are the living processes with the mark, but for the guard itself.
-func (g processGroup) strays() []process {
-	return marked(func(mark string) bool { return mark == g.mark }, map[int]bool{os.Getpid(): true})
+// strays looks for the processes with the mark, but for the guard itself.
+func (g processGroup) strays() look {
+	return lookFor(func(mark string) bool { return mark == g.mark }, map[int]bool{os.Getpid(): true})
 }

@@ -13,18 +13,43 @@ var (
 	errNotIt = errors.New("another process has this pid")
 )
 
-// marked lists the living processes whose mark is wanted and whose pid is not in
-// except.
-func marked(wanted func(mark string) bool, except map[int]bool) []process {
+// look is what one walk over the process table found.
+type look struct {
+	// found are living processes whose mark was wanted.
+	found []markedProcess
+	// unsure are living processes whose mark cannot be told now, because they are in
+	// the middle of an exec.
+	unsure []process
+	err    error
+}
+
+type markedProcess struct {
+	process
+	mark string
+}
+
+// lookFor walks over the process table, for living processes whose mark is wanted
+// and whose pid is not in except.
+func lookFor(wanted func(mark string) bool, except map[int]bool) look {
 	all, err := processes()
-	if err != nil {
-		return nil
-	}
-	var found []process
+	l := look{err: err}
 	for _, p := range all {
-		if p.alive() && !except[p.pid] && wanted(markOf(p.pid)) {
-			found = append(found, p)
+		if !p.alive() || except[p.pid] {
+			continue
+		}
+		mark, sure := markOf(p.pid)
+		switch {
+		case !sure:
+			l.unsure = append(l.unsure, p)
+		case wanted(mark):
+			l.found = append(l.found, markedProcess{p, mark})
 		}
 	}
-	return found
+	return l
+}
+
+// nobody says that there is no process with the mark. Where the process table
+// cannot be read at all there is nothing to wait for.
+func (l look) nobody() bool {
+	return len(l.found) == 0 && len(l.unsure) == 0 && (l.err == nil || errors.Is(l.err, ErrUnsupported))
 }

@@ -56,12 +56,12 @@ func processes() ([]process, error) {
 }
 
 // markOf is the instance's mark in the environment that a process was started
-// with, or "". KERN_PROCARGS2 holds the number of arguments, the path, padding,
+// with, or "", and whether that is sure. KERN_PROCARGS2 holds the number of arguments, the path, padding,
 // the arguments and the environment, each ended by a zero.
-func markOf(pid int) string {
+func markOf(pid int) (mark string, sure bool) {
 	raw, err := unix.SysctlRaw("kern.procargs2", pid)
 	if err != nil || len(raw) < 4 {
-		return ""
+		return "", true
 	}
 	arguments := int(binary.NativeEndian.Uint32(raw))
 	_, rest, _ := bytes.Cut(raw[4:], []byte{0})
@@ -71,10 +71,10 @@ func markOf(pid int) string {
 	}
 	for variable := range bytes.SplitSeq(rest, []byte{0}) {
 		if mark, ok := bytes.CutPrefix(variable, []byte(MarkEnv+"=")); ok {
-			return string(mark)
+			return string(mark), true
 		}
 	}
-	return ""
+	return "", true
 }
 
 // signalExactly signals the process with this pid if it is the one that is meant.

@@ -18,8 +18,14 @@ import (
 type process struct {
 	pid, parent, group, session int
 	state                       byte
+	threads                     int
+	// kernel is set for a thread of the kernel's own.
+	kernel bool
 	// start is in clock ticks since the boot.
 	start uint64
+	// envStart and envEnd are where its environment is. Both are 0 in the middle of an
+	// exec, and for a process that is not ours to see.
+	envStart, envEnd uint64
 }
 
 // readProcess reads one line of the process table.
@@ -43,25 +49,35 @@ func parseStat(pid int, stat []byte) (process, error) {
 	}
 	// From the third field on, which is field 0 here.
 	fields := strings.Fields(string(stat[end+1:]))
-	const state, parent, group, session, start = 0, 1, 2, 3, 19
-	if len(fields) <= start {
+	const state, parent, group, session, flags, threads, start, envStart, envEnd = 0, 1, 2, 3, 6, 17, 19, 47, 48
+	if len(fields) <= envEnd {
 		return process{}, fmt.Errorf("process %d: short stat", pid)
 	}
-	p := process{pid: pid, state: fields[state][0]}
-	var errs [4]error
-	p.parent, errs[0] = strconv.Atoi(fields[parent])
-	p.group, errs[1] = strconv.Atoi(fields[group])
-	p.session, errs[2] = strconv.Atoi(fields[session])
-	p.start, errs[3] = strconv.ParseUint(fields[start], 10, 64)
-	if err := errors.Join(errs[:]...); err != nil {
+	var errs []error
+	number := func(field int) uint64 {
+		n, err := strconv.ParseUint(fields[field], 10, 64)
+		errs = append(errs, err)
+		return n
+	}
+	const kernelThread = 0x00200000 // PF_KTHREAD
+	p := process{
+		pid: pid, state: fields[state][0],
+		parent: int(number(parent)), group: int(number(group)), session: int(number(session)),
+		kernel: number(flags)&kernelThread != 0, threads: int(number(threads)), start: number(start),
+		envStart: number(envStart), envEnd: number(envEnd),
+	}
+	if err := errors.Join(errs...); err != nil {
 		return process{}, fmt.Errorf("process %d: %w", pid, err)
 	}
 	return p, nil
 }
 
 // alive says whether the process is more than an exit code that nobody has
-// collected yet.
-func (p process) alive() bool { return p.state != 'Z' && p.state != 'X' && p.state != 'x' }
+// collected yet. One whose first thread has ended looks like that too, while others
+// of its threads live.
+func (p process) alive() bool {
+	return p.threads > 1 || p.state != 'Z' && p.state != 'X' && p.state != 'x'
+}
 
 // processes is the process table. What ends while it is read may be missing.
 func processes() ([]process, error) {
@@ -96,23 +112,53 @@ func readNames(dir string) ([]string, error) {
 const maxEnviron = 8 << 20
 
 // markOf is the instance's mark in the environment that a process was started
-// with, or "". Of processes that are not ours to see there is none.
-func markOf(pid int) string {
-	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+// with, or "", and whether that is sure: in the middle of an exec a process has no
+// environment for a moment. Of a process that is not ours to see there is no mark.
+func markOf(pid int) (mark string, sure bool) {
+	environ, err := readEnviron(pid)
 	if err != nil {
-		return ""
+		return "", true
 	}
-	defer f.Close()
-	environ, err := io.ReadAll(io.LimitReader(f, maxEnviron))
-	if err != nil {
-		return ""
+	if len(environ) == 0 {
+		p, err := readProcess(pid)
+		bare := p.envEnd > 0 && p.envStart == p.envEnd // it was given none
+		return "", err != nil || p.kernel || bare
 	}
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
 		if mark, ok := bytes.CutPrefix(variable, []byte(MarkEnv+"=")); ok {
-			return string(mark)
+			return string(mark), true
 		}
 	}
-	return ""
+	return "", true
+}
+
+// readEnviron reads the environment that a process was started with. If its first
+// thread has ended, which then has none, another thread has it.
+func readEnviron(pid int) ([]byte, error) {
+	process := "/proc/" + strconv.Itoa(pid)
+	environ, err := readLimited(process + "/environ")
+	if err != nil || len(environ) > 0 {
+		return environ, err
+	}
+	threads, err := readNames(process + "/task")
+	if err != nil || len(threads) < 2 {
+		return nil, err
+	}
+	for _, thread := range threads {
+		if environ, err = readLimited(process + "/task/" + thread + "/environ"); len(environ) > 0 {
+			return environ, nil
+		}
+	}
+	return nil, err
+}
+
+func readLimited(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxEnviron))
 }
 
 // childrenOf lists the children of a process, whichever of its threads they

@@ -17,7 +17,7 @@ func readProcess(int) (process, error) { return process{}, ErrUnsupported }
 
 func processes() ([]process, error) { return nil, ErrUnsupported }
 
-func markOf(int) string { return "" }
+func markOf(int) (mark string, sure bool) { return "", true }
 
 func signalExactly(int, func(process) bool, syscall.Signal) error { return ErrUnsupported }
 

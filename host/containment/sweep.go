@@ -205,11 +205,11 @@ func (s *sweep) endGuard(r record) {
 	case p.start != r.GuardStart:
 		s.leave(p.pid, r.Mark, "the recorded pid is another process's now: it started at another time")
 		return
-	case markOf(p.pid) != r.Mark:
+	case !carries(p.pid, r.Mark):
 		s.leave(p.pid, r.Mark, "the process with the recorded pid does not carry the mark")
 		return
 	}
-	is := func(now process) bool { return now.start == r.GuardStart && markOf(now.pid) == r.Mark }
+	is := func(now process) bool { return now.start == r.GuardStart && carries(now.pid, r.Mark) }
 	for _, sig := range []syscall.Signal{sigContinue, syscall.SIGKILL} {
 		if err := signalExactly(p.pid, is, sig); err != nil {
 			return // it has ended, or is swept by its mark
@@ -219,6 +219,11 @@ func (s *sweep) endGuard(r record) {
 		}
 	}
 	s.report.Ended = append(s.report.Ended, Finding{Pid: p.pid, Mark: r.Mark, Why: "guard"})
+}
+
+func carries(pid int, mark string) bool {
+	has, _ := markOf(pid)
+	return has == mark
 }
 
 // ended waits for a process to end, and says whether it did.
@@ -255,36 +260,44 @@ func (s *sweep) endMarked(ctx context.Context) {
 	}
 	seen := map[known]bool{}
 	for deadline := time.Now().Add(sweepLimit); ; time.Sleep(sweepPause) {
-		found := marked(wanted, s.spare)
-		if len(found) == 0 {
+		l := lookFor(wanted, s.spare)
+		if l.nobody() {
 			return
 		}
-		giveUp := time.Now().After(deadline) || ctx.Err() != nil
-		for _, p := range found {
-			mark := markOf(p.pid)
-			if !wanted(mark) {
-				continue
-			}
-			host, _ := splitMark(mark)
-			if giveUp {
-				runs[host].keep = true
-				s.leave(p.pid, mark, "it was still there, or there again, when the sweep ended")
-				continue
-			}
-			is := func(now process) bool { return now.start == p.start && markOf(now.pid) == mark }
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			s.giveUp(l, runs)
+			return
+		}
+		for _, p := range l.found {
+			is := func(now process) bool { return now.start == p.start && carries(now.pid, p.mark) }
 			switch err := signalExactly(p.pid, is, syscall.SIGKILL); {
 			case err == nil && !seen[known{p.pid, p.start}]:
 				seen[known{p.pid, p.start}] = true
-				s.report.Ended = append(s.report.Ended, Finding{Pid: p.pid, Mark: mark, Why: "mark"})
+				s.report.Ended = append(s.report.Ended, Finding{Pid: p.pid, Mark: p.mark, Why: "mark"})
 			case errors.Is(err, os.ErrPermission):
-				s.spare[p.pid] = true
-				runs[host].keep = true
-				s.leave(p.pid, mark, err.Error())
+				host, _ := splitMark(p.mark)
+				s.spare[p.pid], runs[host].keep = true, true
+				s.leave(p.pid, p.mark, err.Error())
 			}
 		}
-		if giveUp {
-			return
+	}
+}
+
+// giveUp reports what a sweep could not end, and keeps its run for the next.
+func (s *sweep) giveUp(l look, runs map[string]*deadRun) {
+	for _, p := range l.found {
+		host, _ := splitMark(p.mark)
+		runs[host].keep = true
+		s.leave(p.pid, p.mark, "it was still there, or there again, when the sweep ended")
+	}
+	for _, p := range l.unsure {
+		s.leave(p.pid, "", "it was in the middle of an exec when the sweep ended, so that its mark could not be read")
+	}
+	if l.err != nil {
+		for _, run := range runs {
+			run.keep = true
 		}
+		s.leave(0, "", fmt.Sprintf("the process table cannot be read: %v", l.err))
 	}
 }
 
