@@ -244,7 +244,7 @@ func (h *host) close(hurry context.Context) {
 	defer h.stopCancel()
 	h.sessions.StopSince(ctx, h.stopBegan)
 	h.warming.Wait()
-	if err := h.control.Close(); err != nil {
+	if err := h.control.Close(); err != nil { //nolint:contextcheck // it cuts the commands that are open, and waits for nothing
 		h.log.Warn("command socket stays behind", "error", err)
 	}
 	h.release()

@@ -18,7 +18,7 @@ func pollable(f *os.File) *os.File {
 		return f
 	}
 	fd := f.Fd()
-	if err := syscall.SetNonblock(int(fd), true); err != nil { //nolint:gosec // a descriptor
+	if err := syscall.SetNonblock(int(fd), true); err != nil {
 		return f
 	}
 	return os.NewFile(fd, f.Name())

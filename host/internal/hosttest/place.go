@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -70,7 +69,9 @@ func (p Place) nobodyLeft(t testing.TB) {
 	t.Helper()
 	for _, one := range p.left(goneLimit) {
 		t.Errorf("process %d is left: %.200s", one.PID, one.Command)
-		_ = syscall.Kill(one.PID, syscall.SIGKILL)
+		if p, err := os.FindProcess(one.PID); err == nil {
+			_ = p.Kill()
+		}
 	}
 }
 
