@@ -122,6 +122,7 @@ ROUNDS ?= 100
 .PHONY: soak
 soak:
 	CONTAINMENT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -v -timeout 0 -run 'TestNothingIsLeft|AtOnce' ./host/containment
+	KILLTEST_ROUNDS=$(ROUNDS) $(GO) test -count=1 -v -timeout 0 -run 'TestNothingIsLeft|TestCrowd' ./host/internal/killtest
 
 .PHONY: clean
 clean:

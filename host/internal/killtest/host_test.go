@@ -49,7 +49,7 @@ func run(m *testing.M) int {
 			panic(fmt.Sprintf("%v\n%s", err, out))
 		}
 	}
-	if err := os.Chmod(bin, 0o755); err != nil { //nolint:gosec // other users run what is in it
+	if err := os.Chmod(bin, 0o755); err != nil {
 		panic(err)
 	}
 	return m.Run()
@@ -97,7 +97,7 @@ func (p place) command(name string, args ...string) *exec.Cmd {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if p.uid != os.Getuid() {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.uid)} //nolint:gosec // a uid
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.uid)}
 	}
 	return cmd
 }
@@ -125,7 +125,7 @@ func (p place) configAt(t *testing.T, name, state string, providers ...provider)
 			one.slug, fake(), args, one.body)
 	}
 	path := p.path(name)
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil { //nolint:gosec // its user reads it
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -27,7 +27,7 @@ func (p place) serveOnTerminal(t *testing.T, config string, flags ...string) onT
 		t.Skipf("no pseudo terminal: %v", err)
 	}
 	t.Cleanup(func() { _ = ours.Close() })
-	fd := int(ours.Fd()) //nolint:gosec // a descriptor
+	fd := int(ours.Fd())
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err != nil {
 		t.Fatal(err)
