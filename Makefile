@@ -92,7 +92,7 @@ arrows:
 # All but what needs npm's packages, which has the build tag e2e.
 .PHONY: unit
 unit:
-	$(GO) test -race -timeout 10m -json ./... | $(GO) run ./host/internal/testsummary
+	$(GO) test -race -timeout 15m -json ./... | $(GO) run ./host/internal/testsummary
 
 .PHONY: fuzz
 fuzz:
@@ -101,7 +101,7 @@ fuzz:
 # Real servers and real clients, from npm's lock file.
 .PHONY: e2e
 e2e: $(NPM)/node_modules/.package-lock.json
-	$(GO) test -tags e2e -count=1 -timeout 10m -json ./host/internal/e2e/... | $(GO) run ./host/internal/testsummary
+	$(GO) test -tags e2e -count=1 -timeout 15m -json ./host/internal/e2e/... | $(GO) run ./host/internal/testsummary
 
 $(NPM)/node_modules/.package-lock.json: $(NPM)/package.json $(NPM)/package-lock.json
 	cd $(NPM) && npm ci --no-audit --no-fund --ignore-scripts
@@ -122,6 +122,7 @@ ROUNDS ?= 100
 .PHONY: soak
 soak:
 	CONTAINMENT_ROUNDS=$(ROUNDS) $(GO) test -count=1 -v -timeout 0 -run 'TestNothingIsLeft|AtOnce' ./host/containment
+	KILLTEST_ROUNDS=$(ROUNDS) $(GO) test -count=1 -v -timeout 0 -run 'TestNothingIsLeft|TestCrowd' ./host/internal/killtest
 
 .PHONY: clean
 clean:
