@@ -30,7 +30,7 @@ build:
 	$(GO) build -o $(BIN)/notebook ./examples/servers/notebook
 
 # One step after the other, the cheap first, whatever -j says: they share two cores, and some have deadlines.
-STEPS := fmt-check tidy-check vet arrows proto-check lint unit e2e fuzz
+STEPS := fmt-check tidy-check vet cross arrows proto-check lint unit e2e fuzz
 
 .PHONY: test
 test:
@@ -57,6 +57,11 @@ tidy-check:
 .PHONY: vet
 vet:
 	$(GO) vet -tags e2e ./...
+
+# Linux is proven; the others build.
+.PHONY: cross
+cross:
+	for os in darwin windows; do GOOS=$$os $(GO) build ./... && GOOS=$$os $(GO) vet ./...; done
 
 .PHONY: lint
 lint: $(LINT)
