@@ -228,7 +228,8 @@ func (h *testHostProcess) wholeTree(p *place, hydra bool) {
 	want := []string{"child", "daemon", "guard", "plugin", "server", "sidchild"}
 	waitFor(h.t, "the whole tree", func() bool {
 		by := roles(h.id)
-		return !slices.ContainsFunc(want, func(role string) bool { return len(by[role]) != 1 })
+		missing := slices.ContainsFunc(want, func(role string) bool { return len(by[role]) != 1 })
+		return !missing && len(by["daemonize"]) == 0
 	})
 	if hydra {
 		before := size(p.log)
