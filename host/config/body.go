@@ -45,8 +45,8 @@ func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing 
 		diags = append(diags, shape.diags...)
 		diags = append(diags, warnDecomposed(body, sensitiveIn(schema))...)
 	}
-	sortDiagnostics(diags)
-	sortDiagnostics(missing)
+	SortDiagnostics(diags)
+	SortDiagnostics(missing)
 	if diags.HasErrors() || missing.HasErrors() || p.broken {
 		return d, diags, missing
 	}

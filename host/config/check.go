@@ -164,9 +164,9 @@ func (c *Config) checkGraceOf(d *decoder, p *Provider, src *hclsyntax.Block) {
 	}
 }
 
-// sortDiagnostics puts diagnostics in the order of files and lines; those
+// SortDiagnostics puts diagnostics in the order of files and lines; those
 // without a place come first.
-func sortDiagnostics(diags hcl.Diagnostics) {
+func SortDiagnostics(diags hcl.Diagnostics) {
 	slices.SortStableFunc(diags, func(a, b *hcl.Diagnostic) int {
 		switch {
 		case a.Subject == nil && b.Subject == nil:

@@ -113,8 +113,8 @@ func load(sources map[string][]byte, at place, partial bool) (*Config, hcl.Diagn
 	}
 	d.children(all, "", table)
 	c.finish(d)
-	sortDiagnostics(d.diags)
-	sortDiagnostics(d.notices)
+	SortDiagnostics(d.diags)
+	SortDiagnostics(d.notices)
 	c.Notices = d.notices
 	return c, d.diags
 }

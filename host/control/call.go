@@ -50,6 +50,10 @@ func (c *Control) Call(ctx context.Context, r CallRequest) (CallReply, error) {
 
 // call is Call with the server's answer as it came, which the caller closes.
 func (c *Control) call(ctx context.Context, r CallRequest) (broker.Reply, error) {
+	arguments, err := r.object()
+	if err != nil {
+		return broker.Reply{}, err // before anything starts
+	}
 	if _, ok := c.provider(r.Provider); !ok {
 		return broker.Reply{}, fmt.Errorf("%w %q in %s", ErrNoProvider, r.Provider, c.opts.Info.Config)
 	}
@@ -60,7 +64,7 @@ func (c *Control) call(ctx context.Context, r CallRequest) (broker.Reply, error)
 	if t == nil {
 		return broker.Reply{}, fmt.Errorf("%w: provider %q exposes no %q; see `drawbridge tools`", ErrNoTool, r.Provider, r.Tool)
 	}
-	request, err := r.message(t.Exposed)
+	request, err := message(t.Exposed, arguments)
 	if err != nil {
 		return broker.Reply{}, err
 	}
@@ -71,16 +75,21 @@ func (c *Control) call(ctx context.Context, r CallRequest) (broker.Reply, error)
 	}), nil
 }
 
-// message is the call as a client would send it.
-func (r CallRequest) message(exposed string) (*rpc.Message, error) {
+// object is the arguments, valid by themselves, so that they cannot end the object
+// that they are put into.
+func (r CallRequest) object() ([]byte, error) {
 	arguments := bytes.TrimSpace(r.Arguments)
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
 	}
-	// Valid by itself, so that it cannot end the object that it is put into.
 	if !json.Valid(arguments) || arguments[0] != '{' {
 		return nil, fmt.Errorf("%w: %.80s", ErrArguments, arguments)
 	}
+	return arguments, nil
+}
+
+// message is a call as a client would send it.
+func message(exposed string, arguments []byte) (*rpc.Message, error) {
 	text := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%s,"arguments":%s}}`, rpc.Quote(exposed), arguments)
 	request, err := rpc.Parse(rpc.FromClient, text)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,9 @@ Exit codes: 0 the tool answered, 3 it answered with isError, 1 anything else.`,
 			arguments := "{}"
 			if len(args) == 3 {
 				arguments = args[2]
+			}
+			if strings.TrimSpace(arguments) == "" { // a script's empty variable is not "no arguments"
+				return fmt.Errorf("%w: nothing stands there", control.ErrArguments)
 			}
 			host, done, err := g.anyHost(cmd.Context())
 			if err != nil {

@@ -31,6 +31,7 @@ Exit codes: 0 valid, 1 not.`,
 				return err
 			}
 			diags = append(diags, g.check(cmd.Context(), cfg, !diags.HasErrors())...)
+			config.SortDiagnostics(diags)
 			diags = append(diags, cfg.Notices...)
 			if g.json {
 				if err := writeJSON(cmd.OutOrStdout(), map[string]any{"valid": !diags.HasErrors(), "diagnostics": config.Findings(cfg, diags)}); err != nil {

@@ -217,6 +217,8 @@ func TestC108_NoLimitOfTheLibrary(t *testing.T) {
 		c := open(config(t, p, "", provider{name: "fake", args: filler, body: inline},
 			provider{name: "small", body: limits(`max_message = "1MiB"`)},
 			provider{name: "long", args: filler, body: limits("max_list_bytes = \"1MiB\"\n    start_timeout = \"5s\"") + neverAgain}))
+		// First, for once it has failed the provider is not tried again for long.
+		list := errorOf(t, tool(t, c, "long_echo", "{}"))
 		isBig(t, "a result", hosttest.CallTool(t, c, "fake_big", fmt.Sprintf(`{"bytes":%d}`, 5*mib)).Text(), 5*mib)
 		argument := `{"text":"` + fakeserver.BigText(5*mib) + `"}`
 		isBig(t, "an argument", hosttest.CallTool(t, c, "fake_echo", argument).Text(), 5*mib)
@@ -239,7 +241,7 @@ func TestC108_NoLimitOfTheLibrary(t *testing.T) {
 		for what, message := range map[string][2]string{
 			"an argument": {e.Message, "max_message"},
 			"a result":    {errorOf(t, tool(t, c, "small_big", `{"bytes":2097152}`)).Message, "max_message"},
-			"a list":      {errorOf(t, tool(t, c, "long_echo", "{}")).Message, "max_list_bytes"},
+			"a list":      {list.Message, "max_list_bytes"},
 		} {
 			says(t, "the error about "+what, message[0], message[1], "1048576")
 			for _, bad := range []string{"4194304", "ResourceExhausted", "grpc", "rpc error"} {

@@ -158,7 +158,7 @@ func (r *rogue) answer(conn contract.Conn, seq uint64, raw []byte) error {
 		Method string
 		Params struct{ Arguments struct{ Do string } }
 	}
-	if json.Unmarshal(raw, &m) != nil || m.ID == nil {
+	if request := json.Unmarshal(raw, &m) == nil && m.ID != nil; !request {
 		return nil
 	}
 	reply := func(member, text string) contract.Chunk {

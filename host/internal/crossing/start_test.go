@@ -101,7 +101,7 @@ func TestC040_InitializeIsNotCancelled(t *testing.T) {
 			name: "fake", args: []string{"--mute"}, body: limits(`start_timeout = "4s"`) + neverAgain,
 		}))
 		e := errorOf(t, tool(t, c, "fake_echo", "{}"))
-		says(t, "the error", e.Message, `"fake"`, "initialize timed out after 4s")
+		says(t, "the error", e.Message, `"fake"`, "initialize: timed out after 4s")
 		log := logged(t, p, "fake")
 		if len(fakeserver.Method(log, "initialize")) != 1 {
 			t.Errorf("the server was not asked to initialize: %+v", log)
@@ -147,7 +147,7 @@ func TestC041_AMuteServerHoldsUpNobody(t *testing.T) {
 		if strings.Contains(c.host().Said(), "timed out") {
 			t.Error("the list waited for the mute server")
 		}
-		failed := func() bool { return strings.Contains(c.host().Said(), "initialize timed out after 10s") }
+		failed := func() bool { return strings.Contains(c.host().Said(), "initialize: timed out after 10s") }
 		eventually(t, "the mute server is not marked failed in phase initialize", failed)
 		if all := names(t, c); slices.ContainsFunc(all, func(name string) bool { return strings.HasPrefix(name, "mute_") }) {
 			t.Errorf("listed: %v", all)
