@@ -344,7 +344,7 @@ func TestLogsAreFollowedUntilTheHostEnds(t *testing.T) {
 	out.await(t, "three\n")
 	write("four\n")
 	out.await(t, "three\nfour\n")
-	if err := h.control.Close(); err != nil {
+	if err := h.control.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
 	if err := <-done; err != nil {
@@ -370,7 +370,7 @@ func TestCloseEndsWhatIsAsked(t *testing.T) {
 			t.Fatal("the restart did not arrive")
 		}
 	}
-	if err := h.control.Close(); err != nil {
+	if err := h.control.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
 	if err := <-done; err == nil {

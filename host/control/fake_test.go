@@ -154,7 +154,7 @@ func (h *house) serveWith(admit func(*net.UnixConn) error) *Client {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() {
-		if err := h.control.Close(); err != nil {
+		if err := h.control.Close(context.Background()); err != nil {
 			h.t.Error(err)
 		}
 	})

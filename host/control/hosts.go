@@ -75,9 +75,10 @@ func (i Info) remove(dir string) error {
 	return errors.Join(errs...)
 }
 
-// Hosts returns the hosts that run, of the folders of a user's hosts, the oldest
-// first. What is left of a host that runs no more is passed over.
-func Hosts(ctx context.Context, dirs []string) ([]*Client, error) {
+// Hosts returns those that run of the hosts in the folders of a user's hosts, the
+// oldest first. wanted says which are looked at, nil that all are; what is left of a
+// host that runs no more is passed over.
+func Hosts(ctx context.Context, dirs []string, wanted func(Info) bool) ([]*Client, error) {
 	var found []*Client
 	for _, dir := range dirs {
 		infos, err := readInfos(dir)
@@ -85,6 +86,9 @@ func Hosts(ctx context.Context, dirs []string) ([]*Client, error) {
 			return nil, err
 		}
 		for _, info := range infos {
+			if wanted != nil && !wanted(info) {
+				continue
+			}
 			if err := reach(ctx, info.socket(dir)); err == nil || !isDead(err) {
 				found = append(found, NewClient(dir, info))
 			}

@@ -79,12 +79,17 @@ func TestHosts(t *testing.T) {
 	second := newHouse(t)
 	second.control.opts.Info.ID, second.control.opts.Info.Started = strings.Repeat("01", 16), time.Now().Add(-100*365*24*time.Hour)
 	second.serve()
-	found, err := Hosts(t.Context(), []string{h.dir, second.dir, filepath.Join(h.dir, "none")})
+	dirs := []string{h.dir, second.dir, filepath.Join(h.dir, "none")}
+	found, err := Hosts(t.Context(), dirs, nil)
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%v, %v", found, err)
 	}
 	if found[0].Info().ID != second.control.opts.Info.ID || found[1].Info() != c.Info() {
 		t.Errorf("%+v, %+v", found[0].Info(), found[1].Info())
+	}
+	one, err := Hosts(t.Context(), dirs, func(i Info) bool { return i.ID == c.Info().ID })
+	if err != nil || len(one) != 1 || one[0].Info() != c.Info() {
+		t.Errorf("%v, %v", one, err)
 	}
 	if s, err := found[1].Status(t.Context()); err != nil || s.Host.ID != c.Info().ID {
 		t.Errorf("%+v, %v", s, err)

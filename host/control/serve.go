@@ -120,14 +120,15 @@ func (s *server) keepFile(ctx context.Context, dir string, log *slog.Logger) {
 	}
 }
 
-// Close ends the socket and waits for all that answers on it.
-func (c *Control) Close() error {
+// Close ends the socket and waits for all that answers on it; until ctx ends, they
+// may end what they write.
+func (c *Control) Close(ctx context.Context) error {
 	s := c.server
 	if s == nil {
 		return nil
 	}
 	s.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), closeBudget)
+	ctx, cancel := context.WithTimeout(ctx, closeBudget)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {
 		_ = s.http.Close()

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -122,7 +123,11 @@ func (o *owner[S]) gone() {
 func (o *owner[S]) ended(e Exit, asked bool) {
 	e.Asked = asked
 	o.exits = remember(o.exits, e)
-	o.u.logger.Info("instance ended", "provider", o.u.spec.Provider, "instance", e.Instance,
+	level := slog.LevelInfo
+	if asked {
+		level = slog.LevelDebug
+	}
+	o.u.logger.Log(context.Background(), level, "instance ended", "provider", o.u.spec.Provider, "instance", e.Instance,
 		"code", e.Code, "signal", e.Signal, "asked", e.Asked)
 }
 

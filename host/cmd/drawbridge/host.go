@@ -244,7 +244,7 @@ func (h *host) close(hurry context.Context) {
 	defer h.stopCancel()
 	h.sessions.StopSince(ctx, h.stopBegan)
 	h.warming.Wait()
-	if err := h.control.Close(); err != nil { //nolint:contextcheck // it cuts the commands that are open, and waits for nothing
+	if err := h.control.Close(ctx); err != nil {
 		h.log.Warn("command socket stays behind", "error", err)
 	}
 	h.release()

@@ -31,11 +31,11 @@ func (g *globals) anyHost(ctx context.Context) (commands, func(), error) {
 			return nil, nil, err
 		}
 	}
-	all, err := control.Hosts(ctx, supervise.RunBases())
+	hosts, err := control.Hosts(ctx, supervise.RunBases(), ofConfig(path))
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := pick(ofConfig(all, path), g.host)
+	client, err := pick(hosts, g.host)
 	switch {
 	case err == nil:
 		return client, func() {}, nil
@@ -62,37 +62,31 @@ func (g *globals) running(ctx context.Context) (*control.Client, error) {
 // configuration that was named, by flag or environment; else those of the one that
 // would be found here, if there is one and a host of it, or all.
 func (g *globals) candidates(ctx context.Context) ([]*control.Client, error) {
-	all, err := control.Hosts(ctx, supervise.RunBases())
-	if err != nil || g.host != "" {
-		return all, err
+	dirs := supervise.RunBases()
+	if g.host != "" {
+		return control.Hosts(ctx, dirs, nil)
 	}
 	path, err := g.configPath()
-	if err != nil {
-		return all, nil //nolint:nilerr // no configuration here: whatever runs
+	if err != nil { // no configuration here: whatever runs
+		return control.Hosts(ctx, dirs, nil)
 	}
-	these := ofConfig(all, path)
-	if len(these) == 0 {
-		if g.config != "" || os.Getenv("DRAWBRIDGE_CONFIG") != "" {
-			return nil, fmt.Errorf("%w with %s; start it with `drawbridge serve`", errNoHost, canonical(path))
-		}
-		return all, nil
+	these, err := control.Hosts(ctx, dirs, ofConfig(path))
+	switch named := g.config != "" || os.Getenv("DRAWBRIDGE_CONFIG") != ""; {
+	case err != nil || len(these) > 0:
+		return these, err
+	case named:
+		return nil, fmt.Errorf("%w with %s; start it with `drawbridge serve`", errNoHost, canonical(path))
 	}
-	return these, nil
+	return control.Hosts(ctx, dirs, nil)
 }
 
-// ofConfig are the hosts that serve a configuration; all for no path.
-func ofConfig(all []*control.Client, path string) []*control.Client {
+// ofConfig picks the hosts that serve a configuration; all for no path.
+func ofConfig(path string) func(control.Info) bool {
 	if path == "" {
-		return all
+		return nil
 	}
 	path = canonical(path)
-	var out []*control.Client
-	for _, c := range all {
-		if c.Info().Config == path {
-			out = append(out, c)
-		}
-	}
-	return out
+	return func(i control.Info) bool { return i.Config == path }
 }
 
 // pick is the host whose id is meant; without one, the host that serves HTTP, else

@@ -76,10 +76,14 @@ func lineage(pid int, variable string) ([]Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	line = append(line, look(pid, variable))
+	first, err := look(pid, variable)
+	if err != nil {
+		return nil, err
+	}
+	line = append(line, first)
 	for tries := 0; self.parent > 0 && len(line) < maxLineage; {
 		parent, err := parentOf(self.parent)
-		next := look(self.parent, variable)
+		next, errNext := look(self.parent, variable)
 		again, errAgain := parentOf(self.pid)
 		switch {
 		case errAgain != nil || again.start != self.start:
@@ -93,6 +97,7 @@ func lineage(pid int, variable string) ([]Process, error) {
 			}
 			self = again
 		default:
+			next.Hidden = next.Hidden || errNext != nil
 			line = append(line, next)
 			self, tries = parent, 0
 		}
@@ -131,19 +136,26 @@ func parentOf(pid int) (entry, error) {
 // maxEnviron is more than the kernel lets a process be started with.
 const maxEnviron = 8 << 20
 
-// look reads what a process was started with.
-func look(pid int, variable string) Process {
+// look reads what a process was started with. The error is ErrGone for one that is
+// ending: it has no environment any more.
+func look(pid int, variable string) (Process, error) {
 	p := Process{PID: pid}
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return p, ErrGone
+	}
 	if err != nil {
 		p.Hidden = true
-		return p
+		return p, nil
 	}
 	defer f.Close()
 	environ, err := io.ReadAll(io.LimitReader(f, maxEnviron))
+	if errors.Is(err, unix.ESRCH) {
+		return p, ErrGone
+	}
 	if err != nil {
 		p.Hidden = true
-		return p
+		return p, nil
 	}
 	for one := range bytes.SplitSeq(environ, []byte{0}) {
 		if value, ok := bytes.CutPrefix(one, []byte(variable+"=")); ok && len(value) > 0 {
@@ -151,5 +163,5 @@ func look(pid int, variable string) Process {
 			break
 		}
 	}
-	return p
+	return p, nil
 }
