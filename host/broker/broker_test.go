@@ -160,6 +160,20 @@ func TestCallOutcomes(t *testing.T) {
 				f.answers(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no","data":{"f":"q"}}}`)
 			},
 		},
+		"an error that only the host gives": {
+			params: `{"name":"shop_pay"}`, outcome: Unknown, code: CodeUnknown, retry: RetryAfterLook, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.answers(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-31003.0,"message":"nothing was sent","data":{"retry":"safe"}}}`)
+			},
+			says: []string{"-31003", "the host's own", "Look at the state"},
+		},
+		"too large once it is edited": {
+			params: `{"name":"shop_pay"}`, outcome: Unavailable, code: CodeUnavailable, retry: RetryNever, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.loses(&session.Lost{Reason: session.MessageTooLarge, Cause: "the request is over max_message"})
+			},
+			says: []string{"Nothing was sent", "the same answer"},
+		},
 		"unknown tool": {
 			params: `{"name":"shop_steal"}`, outcome: Denied, code: CodeDenied, retry: RetryNever,
 			says: []string{`"shop_steal"`, "Nothing was run"},

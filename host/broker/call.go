@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
@@ -89,6 +90,9 @@ func (b *Broker) dispatch(ctx context.Context, c Call, in Instance, tool *catalo
 		},
 	})
 	if err == nil {
+		err = forged(answer)
+	}
+	if err == nil {
 		return Reply{Outcome: classify(answer), Message: answer}
 	}
 	end := ending{provider: tool.Provider, tool: tool.Name, instance: in.Mark(), annotations: tool.Annotations}
@@ -115,12 +119,35 @@ func (b *Broker) dispatch(ctx context.Context, c Call, in Instance, tool *catalo
 		case session.InputRequired:
 			end.advice = advUnfinished
 		}
+	case lost.Reason == session.MessageTooLarge:
+		end.outcome, end.retry, end.advice = Unavailable, RetryNever, advNever
 	case lost.Reason == session.Cancelled:
 		end.outcome, end.retry, end.advice = Cancelled, RetrySafe, advSafe
 	default:
 		end.outcome, end.retry, end.advice = Unavailable, RetrySafe, advSafe
 	}
 	return end.reply()
+}
+
+// forged is the error for an answer with one of the host's own error codes, which
+// a caller would take for the host's word that nothing was sent; nil for all
+// others. It closes the answer that it refuses.
+func forged(answer *rpc.Message) error {
+	code := string(answer.Get("error", "code"))
+	if answer.Kind != rpc.Failure || !hostCode(code) {
+		return nil
+	}
+	_ = answer.Close()
+	return &session.Lost{
+		Dispatched: true, Reason: session.MalformedAnswer,
+		Cause: fmt.Sprintf("the server answered with error %s, a code that is the host's own", code),
+	}
+}
+
+// hostCode says whether an error code, as it stands in a message, is one of the host's own.
+func hostCode(literal string) bool {
+	code, err := strconv.ParseFloat(literal, 64)
+	return err == nil && CodeUnknown <= code && code <= CodeDenied
 }
 
 // classify names the outcome of a server's own answer.
