@@ -128,8 +128,8 @@ func (b *Broker) warm(ctx context.Context, slugs []string, wait time.Duration) {
 // resolve finds the tool of an exposed name. A name that no catalog knows starts
 // the provider whose slug it carries, if that one has no catalog yet; bare
 // names carry none, so they start all that have none. The error is why that
-// provider did not start.
-func (b *Broker) resolve(ctx context.Context, exposed string) (*catalog.Tool, string, error) {
+// provider did not start in the time of a call that arrived then.
+func (b *Broker) resolve(ctx context.Context, arrived time.Time, exposed string) (*catalog.Tool, string, error) {
 	if t, ok := b.opts.Catalog.Snapshot().Find(exposed); ok {
 		return t, t.Provider, nil
 	}
@@ -139,9 +139,12 @@ func (b *Broker) resolve(ctx context.Context, exposed string) (*catalog.Tool, st
 		return t, "", nil
 	}
 	slug, _, ok := strings.Cut(exposed, "_")
-	if _, declared := b.providers[slug]; !ok || !declared || b.opts.Catalog.Snapshot().Known(slug) {
+	p, declared := b.providers[slug]
+	if !ok || !declared || b.opts.Catalog.Snapshot().Known(slug) {
 		return nil, "", nil
 	}
+	ctx, cancel := withLimit(ctx, arrived, p.CallTimeoutMax)
+	defer cancel()
 	if _, err := b.opts.Sessions.Get(ctx, slug); err != nil {
 		return nil, slug, err
 	}

@@ -360,6 +360,28 @@ func TestCallDeadlineWhileStarting(t *testing.T) {
 	}
 }
 
+// TestCallTimeoutMaxBoundsTheStart that a call waits for, and tells the session
+// which limit it was.
+func TestCallTimeoutMaxBoundsTheStart(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"slow": {"x"}})
+	f.mute["slow"] = true
+	p := b.providers["slow"]
+	p.CallTimeoutMax = 20 * time.Millisecond
+	b.providers["slow"] = p
+	reply := b.Call(t.Context(), toolCall(t, `{"name":"slow_x"}`))
+	if reply.Outcome != Unavailable || !strings.Contains(reply.Err.Message, "not ready in time") {
+		t.Errorf("a call of a provider that starts for ever got %s: %v", reply.Outcome, reply.Err)
+	}
+	f.mute["slow"] = false
+	f.do = func(ctx context.Context, _ session.Call) (*rpc.Message, error) {
+		<-ctx.Done()
+		return nil, &session.Lost{Dispatched: true, Reason: session.Timeout, Cause: context.Cause(ctx).Error()}
+	}
+	if reply = b.Call(t.Context(), toolCall(t, `{"name":"slow_x"}`)); reply.Outcome != Unknown || !strings.Contains(reply.Err.Message, "call_timeout_max") {
+		t.Errorf("a call past call_timeout_max got %s: %v", reply.Outcome, reply.Err)
+	}
+}
+
 // TestAdmitSeesTheDefinitionThatTakesTheCall, also where the provider was cold,
 // and what it refuses goes nowhere.
 func TestAdmitSeesTheDefinitionThatTakesTheCall(t *testing.T) {

@@ -47,7 +47,8 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 	if !ok {
 		return Reply{Outcome: Denied, Err: &rpc.Error{Code: rpc.CodeInvalidParams, Message: `params.name is missing or no string: say which tool to call`}}
 	}
-	tool, slug, err := b.resolve(ctx, exposed)
+	arrived := time.Now()
+	tool, slug, err := b.resolve(ctx, arrived, exposed)
 	switch {
 	case err != nil:
 		return notStarted(ctx, slug, exposed, err)
@@ -60,7 +61,7 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 			cause:    fmt.Sprintf("the request has %d bytes, over max_message = %d of this provider", size, p.MaxMessage),
 			provider: tool.Provider, tool: tool.Name}.reply()
 	}
-	ctx, cancel := withLimit(ctx, p.CallTimeoutMax)
+	ctx, cancel := withLimit(ctx, arrived, p.CallTimeoutMax)
 	defer cancel()
 	in, err := b.opts.Sessions.Get(ctx, tool.Provider)
 	if err != nil {
@@ -183,9 +184,11 @@ func unknownTool(exposed string) Reply {
 	return ending{outcome: Denied, reason: "unknown_tool", tool: exposed, advice: advUnknownTool, retry: RetryNever}.reply()
 }
 
-func withLimit(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if d <= 0 {
+// withLimit ends with the time of a call that arrived then, 0 for no limit.
+func withLimit(ctx context.Context, arrived time.Time, most time.Duration) (context.Context, context.CancelFunc) {
+	if most <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, d)
+	return context.WithDeadlineCause(ctx, arrived.Add(most),
+		fmt.Errorf("no answer within %s of its arrival (call_timeout_max)", most))
 }

@@ -268,6 +268,10 @@ func TestSilenceEndsACall(t *testing.T) {
 		defer cancel()
 		_, err = r.do(ctx, `{}`, terms{silence: 2 * time.Second, max: time.Minute})
 		wantLost(t, err, true, Timeout, "deadline")
+		ctx, cancel = context.WithTimeoutCause(t.Context(), time.Second, errors.New("the lunch break is over"))
+		defer cancel()
+		_, err = r.do(ctx, `{}`, terms{silence: 2 * time.Second, max: time.Minute})
+		wantLost(t, err, true, Timeout, "the lunch break is over")
 	})
 }
 
