@@ -19,7 +19,8 @@ type Sessions interface {
 	Get(ctx context.Context, slug string) (Instance, error)
 	// State says where a provider stands.
 	State(slug string) (session.State, bool)
-	// SetLogLevel tells servers the most verbose level that any client wants.
+	// SetLogLevel tells servers the most verbose level that any client wants. It does
+	// not block.
 	SetLogLevel(level string)
 	// Logging says whether a server that is known declares logging, and whether
 	// any provider's capabilities are still unknown.

@@ -341,6 +341,36 @@ func TestLogLevelIsTheMostVerbose(t *testing.T) {
 	}
 }
 
+// slowLevels is a manager that takes its time to tell the servers of one level.
+type slowLevels struct {
+	*fakeSessions
+	entered chan struct{}
+}
+
+func (s slowLevels) SetLogLevel(level string) {
+	if level == "error" {
+		close(s.entered)
+		time.Sleep(20 * time.Millisecond)
+	}
+	s.fakeSessions.mu.Lock()
+	defer s.fakeSessions.mu.Unlock()
+	s.fakeSessions.SetLogLevel(level)
+}
+
+func TestLogLevelsReachTheServersInOrder(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"a": nil})
+	slow := slowLevels{f, make(chan struct{})}
+	b.opts.Sessions = slow
+	var all sync.WaitGroup
+	all.Go(func() { b.SetLogLevel("s1", "error") })
+	<-slow.entered
+	b.SetLogLevel("s2", "debug")
+	all.Wait()
+	if f.level != "debug" {
+		t.Errorf("the servers were left with %q, while a client wants debug", f.level)
+	}
+}
+
 func TestCallDeadlineWhileStarting(t *testing.T) {
 	f, b := newFake(t, map[string][]string{"slow": {"x"}})
 	f.mute["slow"] = true
