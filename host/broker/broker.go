@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -126,6 +127,10 @@ func (b *Broker) warm(ctx context.Context, slugs []string, wait time.Duration) {
 	all.Wait()
 }
 
+// errNotListed is for a name that no catalog knows while there are providers that
+// have none.
+var errNotListed = errors.New("no tool of this name is known yet, and not all providers have listed theirs")
+
 // resolve finds the tool of an exposed name. A name that no catalog knows starts
 // the provider whose slug it carries, if that one has no catalog yet; bare
 // names carry none, so they start all that have none. The error is why that
@@ -136,8 +141,13 @@ func (b *Broker) resolve(ctx context.Context, arrived time.Time, exposed string)
 	}
 	if b.opts.Bare {
 		b.warm(ctx, b.unlisted(), b.opts.ListWait)
-		t, _ := b.opts.Catalog.Snapshot().Find(exposed)
-		return t, "", nil
+		if t, ok := b.opts.Catalog.Snapshot().Find(exposed); ok {
+			return t, t.Provider, nil
+		}
+		if len(b.unlisted()) > 0 {
+			return nil, "", errNotListed // it may be one of theirs
+		}
+		return nil, "", nil
 	}
 	slug, _, ok := strings.Cut(exposed, "_")
 	p, declared := b.providers[slug]

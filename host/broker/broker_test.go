@@ -296,6 +296,20 @@ func TestUnknownAndHiddenToolsAreOneAnswer(t *testing.T) {
 	}
 }
 
+func TestABareNameMayBeOfAProviderThatHasNotListedYet(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}, "slow": {"x"}})
+	b.opts.Bare = true
+	f.mute["slow"] = true
+	reply := b.Call(t.Context(), toolCall(t, `{"name":"x"}`))
+	if reply.Outcome != Unavailable || !strings.HasPrefix(reply.Err.Message, `tool "x" was not called: no tool of this name is known yet`) {
+		t.Errorf("while a provider starts: %s, %v", reply.Outcome, reply.Err)
+	}
+	f.mute["slow"] = false
+	if reply = b.Call(t.Context(), toolCall(t, `{"name":"y"}`)); reply.Outcome != Denied {
+		t.Errorf("once all have listed: %s, %v", reply.Outcome, reply.Err)
+	}
+}
+
 func TestToolsDoesNotWaitForTheMuteOrTheFailed(t *testing.T) {
 	f, b := newFake(t, map[string][]string{"a": {"x"}, "b": {"y"}, "mute": nil, "broken": nil})
 	f.mute["mute"] = true
