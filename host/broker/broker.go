@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,8 @@ type Sessions interface {
 	Get(ctx context.Context, slug string) (Instance, error)
 	// State says where a provider stands.
 	State(slug string) (session.State, bool)
-	// SetLogLevel tells servers the most verbose level that any client wants.
+	// SetLogLevel tells servers the most verbose level that any client wants. It does
+	// not block.
 	SetLogLevel(level string)
 	// Logging says whether a server that is known declares logging, and whether
 	// any provider's capabilities are still unknown.
@@ -125,23 +127,35 @@ func (b *Broker) warm(ctx context.Context, slugs []string, wait time.Duration) {
 	all.Wait()
 }
 
+// errNotListed is for a name that no catalog knows while there are providers that
+// have none.
+var errNotListed = errors.New("no tool of this name is known yet, and not all providers have listed theirs")
+
 // resolve finds the tool of an exposed name. A name that no catalog knows starts
 // the provider whose slug it carries, if that one has no catalog yet; bare
 // names carry none, so they start all that have none. The error is why that
-// provider did not start.
-func (b *Broker) resolve(ctx context.Context, exposed string) (*catalog.Tool, string, error) {
+// provider did not start in the time of a call that arrived then.
+func (b *Broker) resolve(ctx context.Context, arrived time.Time, exposed string) (*catalog.Tool, string, error) {
 	if t, ok := b.opts.Catalog.Snapshot().Find(exposed); ok {
 		return t, t.Provider, nil
 	}
 	if b.opts.Bare {
 		b.warm(ctx, b.unlisted(), b.opts.ListWait)
-		t, _ := b.opts.Catalog.Snapshot().Find(exposed)
-		return t, "", nil
-	}
-	slug, _, ok := strings.Cut(exposed, "_")
-	if _, declared := b.providers[slug]; !ok || !declared || b.opts.Catalog.Snapshot().Known(slug) {
+		if t, ok := b.opts.Catalog.Snapshot().Find(exposed); ok {
+			return t, t.Provider, nil
+		}
+		if len(b.unlisted()) > 0 {
+			return nil, "", errNotListed // it may be one of theirs
+		}
 		return nil, "", nil
 	}
+	slug, _, ok := strings.Cut(exposed, "_")
+	p, declared := b.providers[slug]
+	if !ok || !declared || b.opts.Catalog.Snapshot().Known(slug) {
+		return nil, "", nil
+	}
+	ctx, cancel := withLimit(ctx, arrived, p.CallTimeoutMax)
+	defer cancel()
 	if _, err := b.opts.Sessions.Get(ctx, slug); err != nil {
 		return nil, slug, err
 	}

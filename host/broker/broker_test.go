@@ -160,6 +160,20 @@ func TestCallOutcomes(t *testing.T) {
 				f.answers(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no","data":{"f":"q"}}}`)
 			},
 		},
+		"an error that only the host gives": {
+			params: `{"name":"shop_pay"}`, outcome: Unknown, code: CodeUnknown, retry: RetryAfterLook, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.answers(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-31003.0,"message":"nothing was sent","data":{"retry":"safe"}}}`)
+			},
+			says: []string{"-31003", "the host's own", "Look at the state"},
+		},
+		"too large once it is edited": {
+			params: `{"name":"shop_pay"}`, outcome: Unavailable, code: CodeUnavailable, retry: RetryNever, sent: 1,
+			arrange: func(f *fakeSessions) {
+				f.loses(&session.Lost{Reason: session.MessageTooLarge, Cause: "the request is over max_message"})
+			},
+			says: []string{"Nothing was sent", "the same answer"},
+		},
 		"unknown tool": {
 			params: `{"name":"shop_steal"}`, outcome: Denied, code: CodeDenied, retry: RetryNever,
 			says: []string{`"shop_steal"`, "Nothing was run"},
@@ -282,6 +296,20 @@ func TestUnknownAndHiddenToolsAreOneAnswer(t *testing.T) {
 	}
 }
 
+func TestABareNameMayBeOfAProviderThatHasNotListedYet(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}, "slow": {"x"}})
+	b.opts.Bare = true
+	f.mute["slow"] = true
+	reply := b.Call(t.Context(), toolCall(t, `{"name":"x"}`))
+	if reply.Outcome != Unavailable || !strings.HasPrefix(reply.Err.Message, `tool "x" was not called: no tool of this name is known yet`) {
+		t.Errorf("while a provider starts: %s, %v", reply.Outcome, reply.Err)
+	}
+	f.mute["slow"] = false
+	if reply = b.Call(t.Context(), toolCall(t, `{"name":"y"}`)); reply.Outcome != Denied {
+		t.Errorf("once all have listed: %s, %v", reply.Outcome, reply.Err)
+	}
+}
+
 func TestToolsDoesNotWaitForTheMuteOrTheFailed(t *testing.T) {
 	f, b := newFake(t, map[string][]string{"a": {"x"}, "b": {"y"}, "mute": nil, "broken": nil})
 	f.mute["mute"] = true
@@ -327,6 +355,36 @@ func TestLogLevelIsTheMostVerbose(t *testing.T) {
 	}
 }
 
+// slowLevels is a manager that takes its time to tell the servers of one level.
+type slowLevels struct {
+	*fakeSessions
+	entered chan struct{}
+}
+
+func (s slowLevels) SetLogLevel(level string) {
+	if level == "error" {
+		close(s.entered)
+		time.Sleep(20 * time.Millisecond)
+	}
+	s.fakeSessions.mu.Lock()
+	defer s.fakeSessions.mu.Unlock()
+	s.fakeSessions.SetLogLevel(level)
+}
+
+func TestLogLevelsReachTheServersInOrder(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"a": nil})
+	slow := slowLevels{f, make(chan struct{})}
+	b.opts.Sessions = slow
+	var all sync.WaitGroup
+	all.Go(func() { b.SetLogLevel("s1", "error") })
+	<-slow.entered
+	b.SetLogLevel("s2", "debug")
+	all.Wait()
+	if f.level != "debug" {
+		t.Errorf("the servers were left with %q, while a client wants debug", f.level)
+	}
+}
+
 func TestCallDeadlineWhileStarting(t *testing.T) {
 	f, b := newFake(t, map[string][]string{"slow": {"x"}})
 	f.mute["slow"] = true
@@ -343,6 +401,28 @@ func TestCallDeadlineWhileStarting(t *testing.T) {
 	}
 	if errors.Is(reply.Err, context.DeadlineExceeded) {
 		t.Error("a context error went out instead of a JSON-RPC one")
+	}
+}
+
+// TestCallTimeoutMaxBoundsTheStart that a call waits for, and tells the session
+// which limit it was.
+func TestCallTimeoutMaxBoundsTheStart(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"slow": {"x"}})
+	f.mute["slow"] = true
+	p := b.providers["slow"]
+	p.CallTimeoutMax = 20 * time.Millisecond
+	b.providers["slow"] = p
+	reply := b.Call(t.Context(), toolCall(t, `{"name":"slow_x"}`))
+	if reply.Outcome != Unavailable || !strings.Contains(reply.Err.Message, "not ready in time") {
+		t.Errorf("a call of a provider that starts for ever got %s: %v", reply.Outcome, reply.Err)
+	}
+	f.mute["slow"] = false
+	f.do = func(ctx context.Context, _ session.Call) (*rpc.Message, error) {
+		<-ctx.Done()
+		return nil, &session.Lost{Dispatched: true, Reason: session.Timeout, Cause: context.Cause(ctx).Error()}
+	}
+	if reply = b.Call(t.Context(), toolCall(t, `{"name":"slow_x"}`)); reply.Outcome != Unknown || !strings.Contains(reply.Err.Message, "call_timeout_max") {
+		t.Errorf("a call past call_timeout_max got %s: %v", reply.Outcome, reply.Err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
@@ -46,7 +47,8 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 	if !ok {
 		return Reply{Outcome: Denied, Err: &rpc.Error{Code: rpc.CodeInvalidParams, Message: `params.name is missing or no string: say which tool to call`}}
 	}
-	tool, slug, err := b.resolve(ctx, exposed)
+	arrived := time.Now()
+	tool, slug, err := b.resolve(ctx, arrived, exposed)
 	switch {
 	case err != nil:
 		return notStarted(ctx, slug, exposed, err)
@@ -59,7 +61,7 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 			cause:    fmt.Sprintf("the request has %d bytes, over max_message = %d of this provider", size, p.MaxMessage),
 			provider: tool.Provider, tool: tool.Name}.reply()
 	}
-	ctx, cancel := withLimit(ctx, p.CallTimeoutMax)
+	ctx, cancel := withLimit(ctx, arrived, p.CallTimeoutMax)
 	defer cancel()
 	in, err := b.opts.Sessions.Get(ctx, tool.Provider)
 	if err != nil {
@@ -89,6 +91,9 @@ func (b *Broker) dispatch(ctx context.Context, c Call, in Instance, tool *catalo
 		},
 	})
 	if err == nil {
+		err = forged(answer)
+	}
+	if err == nil {
 		return Reply{Outcome: classify(answer), Message: answer}
 	}
 	end := ending{provider: tool.Provider, tool: tool.Name, instance: in.Mark(), annotations: tool.Annotations}
@@ -115,12 +120,35 @@ func (b *Broker) dispatch(ctx context.Context, c Call, in Instance, tool *catalo
 		case session.InputRequired:
 			end.advice = advUnfinished
 		}
+	case lost.Reason == session.MessageTooLarge:
+		end.outcome, end.retry, end.advice = Unavailable, RetryNever, advNever
 	case lost.Reason == session.Cancelled:
 		end.outcome, end.retry, end.advice = Cancelled, RetrySafe, advSafe
 	default:
 		end.outcome, end.retry, end.advice = Unavailable, RetrySafe, advSafe
 	}
 	return end.reply()
+}
+
+// forged is the error for an answer with one of the host's own error codes, which
+// a caller would take for the host's word that nothing was sent; nil for all
+// others. It closes the answer that it refuses.
+func forged(answer *rpc.Message) error {
+	code := string(answer.Get("error", "code"))
+	if answer.Kind != rpc.Failure || !hostCode(code) {
+		return nil
+	}
+	_ = answer.Close()
+	return &session.Lost{
+		Dispatched: true, Reason: session.MalformedAnswer,
+		Cause: fmt.Sprintf("the server answered with error %s, a code that is the host's own", code),
+	}
+}
+
+// hostCode says whether an error code, as it stands in a message, is one of the host's own.
+func hostCode(literal string) bool {
+	code, err := strconv.ParseFloat(literal, 64)
+	return err == nil && CodeUnknown <= code && code <= CodeDenied
 }
 
 // classify names the outcome of a server's own answer.
@@ -156,9 +184,11 @@ func unknownTool(exposed string) Reply {
 	return ending{outcome: Denied, reason: "unknown_tool", tool: exposed, advice: advUnknownTool, retry: RetryNever}.reply()
 }
 
-func withLimit(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if d <= 0 {
+// withLimit ends with the time of a call that arrived then, 0 for no limit.
+func withLimit(ctx context.Context, arrived time.Time, most time.Duration) (context.Context, context.CancelFunc) {
+	if most <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, d)
+	return context.WithDeadlineCause(ctx, arrived.Add(most),
+		fmt.Errorf("no answer within %s of its arrival (call_timeout_max)", most))
 }

@@ -22,15 +22,17 @@ func (b *Broker) SetLogLevel(session, level string) bool {
 	if level != "" && !slices.Contains(severities, level) {
 		return false
 	}
+	b.levels.mu.Lock()
+	defer b.levels.mu.Unlock()
 	if most, changed := b.levels.set(session, level); changed {
+		// Under the lock, or of two that change it the servers might hear the later first.
 		b.opts.Sessions.SetLogLevel(most)
 	}
 	return true
 }
 
+// set returns the level that the servers are to have now. The lock is held.
 func (l *levels) set(session, level string) (most string, changed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.by == nil {
 		l.by = make(map[string]string)
 	}

@@ -95,10 +95,12 @@ func (e ending) reply() Reply {
 }
 
 func (e ending) message() string {
-	switch e.outcome {
-	case Denied:
+	switch {
+	case e.outcome == Denied:
 		return fmt.Sprintf("there is no tool %q here. %s", e.tool, e.advice)
-	case Unknown:
+	case e.provider == "":
+		return fmt.Sprintf("tool %q was not called: %s. %s", e.tool, e.cause, e.advice)
+	case e.outcome == Unknown:
 		return fmt.Sprintf("tool %q of provider %q was called and gave no usable answer: %s. %s", e.tool, e.provider, e.cause, e.advice)
 	default:
 		return fmt.Sprintf("tool %q of provider %q was not called: %s. %s", e.tool, e.provider, e.cause, e.advice)

@@ -265,7 +265,11 @@ func (w *wait) atEnd() (*rpc.Message, error) {
 // abandoned gives up a call whose context has ended.
 func (w *wait) abandoned(ctx context.Context) (*rpc.Message, error) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return w.giveUp(ctx, Timeout, "the caller's deadline has passed")
+		cause := "the caller's deadline has passed"
+		if set := context.Cause(ctx); !errors.Is(set, context.DeadlineExceeded) { // whoever set it says which it was
+			cause = set.Error()
+		}
+		return w.giveUp(ctx, Timeout, cause)
 	}
 	w.deaf = true
 	return w.giveUp(ctx, Cancelled, "the caller cancelled it")

@@ -117,7 +117,7 @@ func (w *world) act(t *rapid.T, ev event, before machine, a action) {
 			t.Fatal("a start after the stop")
 		}
 		w.alive = true
-		if before.state == Backoff {
+		if before.state == Backoff && ev == evTimer { // and not because somebody asked for it
 			w.automatic = append(w.automatic, w.now)
 			if in := recent(w.automatic, w.now.Add(-w.m.policy.Period)); len(in) > w.m.policy.Intensity {
 				t.Fatalf("%d restarts in %v", len(in), w.m.policy.Period)

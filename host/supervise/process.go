@@ -138,6 +138,16 @@ func (p *Process) Failure(phase Phase) *Failure {
 	return p.spec.failure(phase, "the plugin broke off")
 }
 
+// withoutSecrets is a failure of the start of p, which may be nil, fit to be shown.
+func (p *Process) withoutSecrets(f *Failure) *Failure {
+	if p == nil || p.redact(f.Cause) == f.Cause {
+		return f
+	}
+	shown := *f
+	shown.Cause = p.redact(f.Cause)
+	return &shown
+}
+
 // Condemn ends a process that its session has given up on. It does not wait; the
 // first Failure that it was condemned for is what a Unit reports.
 func (p *Process) Condemn(f *Failure, grace time.Duration) {

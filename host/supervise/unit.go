@@ -303,15 +303,17 @@ func (u *Unit[S]) openOn(ctx context.Context, p *Process) (S, error) {
 }
 
 // startFailure is err where it is a *Failure, and else what is known of the start.
+// What a server answered may be in it, and callers will read it: p, if there is
+// one, removes the secrets.
 func (u *Unit[S]) startFailure(ctx context.Context, p *Process, phase Phase, err error) *Failure {
 	var f *Failure
 	switch {
 	case errors.As(err, &f):
-		return f
+		return p.withoutSecrets(f)
 	case p != nil && !p.usable():
 		return p.Failure(phase)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return u.spec.failure(phase, fmt.Sprintf("it was not ready within %v", u.spec.StartTimeout))
 	}
-	return u.spec.failure(phase, err.Error())
+	return p.withoutSecrets(u.spec.failure(phase, err.Error()))
 }

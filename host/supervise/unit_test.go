@@ -428,6 +428,26 @@ func TestCondemnedFailureIsReported(t *testing.T) {
 	})
 }
 
+// TestAFailedStartShowsNoSecret, also where the server itself has repeated it in
+// its answer.
+func TestAFailedStartShowsNoSecret(t *testing.T) {
+	for name, err := range map[string]error{
+		"a failure": &Failure{Provider: "files", Phase: PhaseInitialize, Cause: "the server answered with error 1: bad key s3cret-key"},
+		"an error":  errors.New("bad key s3cret-key"),
+	} {
+		tree := &fakeTree{done: make(chan struct{})}
+		u := NewUnit(spec(), func(_ context.Context, s Spec) (*Process, error) {
+			p := Attach(s, "h/files/1", &fakeRemote{tree: tree}, tree)
+			p.redact = func(text string) string { return strings.ReplaceAll(text, "s3cret-key", "[redacted]") }
+			return p, nil
+		}, func(context.Context, *Process) (int, error) { return 0, err }, nil, nil)
+		if _, err := u.Get(t.Context()); err == nil || !strings.Contains(err.Error(), "bad key [redacted]") {
+			t.Errorf("%s: who waited got %v", name, err)
+		}
+		u.Stop(t.Context())
+	}
+}
+
 func BenchmarkGetReady(b *testing.B) {
 	tree := &fakeTree{done: make(chan struct{})}
 	u := NewUnit(spec(), func(_ context.Context, s Spec) (*Process, error) {

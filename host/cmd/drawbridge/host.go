@@ -81,7 +81,7 @@ func newHost(ctx context.Context, cfg *config.Config, level slog.Level, tier con
 		Images:      h.images,
 	}
 	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins}
-	h.catalog = newCatalog(cfg, func() { h.front.ToolsChanged() })
+	h.catalog = newCatalog(cfg, h.log, func() { h.front.ToolsChanged() })
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
 	})
@@ -124,7 +124,6 @@ func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
 		return err
 	}
 	h.images = containment.NewImages(h.run.Path)
-	h.log.Debug("containment", "tier", h.held.Tier())
 	return nil
 }
 
@@ -145,14 +144,16 @@ func (h *host) release() {
 	}
 }
 
-func newCatalog(cfg *config.Config, onChange func()) *catalog.Store {
+func newCatalog(cfg *config.Config, log *slog.Logger, onChange func()) *catalog.Store {
 	var providers []catalog.Provider
 	for _, p := range cfg.Providers {
 		if p.Enabled {
 			providers = append(providers, catalog.Provider{Slug: p.Slug, Tools: p.Tools, Except: p.Except})
 		}
 	}
-	return catalog.New(catalog.Options{Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange}, providers)
+	return catalog.New(catalog.Options{
+		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange, Logger: log,
+	}, providers)
 }
 
 func newBroker(cfg *config.Config, sessions *session.Manager, store *catalog.Store) *broker.Broker {

@@ -38,6 +38,7 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 			if err != nil {
 				return err
 			}
+			h.log.Info("containment", "tier", h.held.Tier(), "why_not_more", h.held.Support().Why())
 			ctx, fail := context.WithCancelCause(cmd.Context())
 			defer fail(nil)
 			if err = g.begin(ctx, h); err == nil {

@@ -25,8 +25,13 @@ type Redactor struct {
 	replacer atomic.Pointer[strings.Replacer]
 }
 
+// minLine is the length from which a line of a value counts by itself: below it, it
+// may be a common word.
+const minLine = 8
+
 // Add makes values known, each in plain, JSON-escaped, URL-encoded and base64
-// form. Empty values are ignored.
+// form; of one with several lines, such as a private key, each line too, for logs
+// are read by the line. Empty values are ignored.
 func (r *Redactor) Add(values ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,8 +40,11 @@ func (r *Redactor) Add(values ...string) {
 	}
 	for _, v := range values {
 		if v != "" {
-			for _, form := range forms(v) {
-				r.values[form] = struct{}{}
+			r.know(v)
+			for line := range strings.Lines(v) {
+				if line = strings.TrimSpace(line); len(line) >= minLine {
+					r.know(line)
+				}
 			}
 		}
 	}
@@ -56,6 +64,13 @@ func (r *Redactor) Add(values ...string) {
 		pairs = append(pairs, v, Mark)
 	}
 	r.replacer.Store(strings.NewReplacer(pairs...))
+}
+
+// know adds the forms of one value. The lock is held.
+func (r *Redactor) know(v string) {
+	for _, form := range forms(v) {
+		r.values[form] = struct{}{}
+	}
 }
 
 // Text returns s without the known values.

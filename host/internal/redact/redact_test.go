@@ -32,3 +32,11 @@ func TestTextWithoutSecretsIsUnchanged(t *testing.T) {
 		t.Errorf("the empty value changed the text to %q", got)
 	}
 }
+
+func TestEachLineOfASecretIsOne(t *testing.T) {
+	var r Redactor
+	r.Add("-----BEGIN KEY-----\nMIIEpAIBAAKCAQEA7\r\nend\n")
+	if got := r.Text("bad key: MIIEpAIBAAKCAQEA7 in the end"); got != "bad key: "+Mark+" in the end" {
+		t.Errorf("one line of a secret became %q", got)
+	}
+}
