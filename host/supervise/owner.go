@@ -147,11 +147,11 @@ func (o *owner[S]) step(ev event) {
 	} else {
 		o.u.live.Store(nil)
 	}
+	if before != o.m.state {
+		o.publish() // first: who is answered by an action may ask at once where it stands
+	}
 	for _, a := range actions {
 		o.do(a)
-	}
-	if before != o.m.state {
-		o.publish()
 	}
 }
 
