@@ -23,7 +23,7 @@ func main() {
 	// A client that closes our output is an error to handle, not a signal to die of.
 	signal.Ignore(syscall.SIGPIPE)
 	stop, hurry := onSignals(os.Interrupt, syscall.SIGTERM)
-	os.Exit(run(stop, os.Args[1:], process{pollable(os.Stdin), os.Stdout, os.Stderr, hurry}))
+	os.Exit(run(stop, os.Args[1:], process{os.Stdin, os.Stdout, os.Stderr, hurry}))
 }
 
 // process is what a command has of its process, as a value, so that tests can run

@@ -81,8 +81,12 @@ func (h *host) serveStdio(ctx context.Context, p process) error {
 	if err := h.takeCommands(ctx, ""); err != nil {
 		return err
 	}
+	in := p.in
+	if file, ok := in.(*os.File); ok {
+		in = pollable(file) // this command alone owns its input, for as long as there is a client
+	}
 	served := make(chan error, 1)
-	go func() { served <- h.front.ServeStdio(context.WithoutCancel(ctx), p.in, p.out) }()
+	go func() { served <- h.front.ServeStdio(context.WithoutCancel(ctx), in, p.out) }()
 	select {
 	case err := <-served:
 		return err
