@@ -1,3 +1,5 @@
+//go:build linux
+
 package crossing
 
 import (
@@ -413,6 +415,29 @@ func TestC120_StatusSaysWhy(t *testing.T) {
 		if took := s.Exits[0].Time.Sub(started); took > 2*time.Second || s.Exits[0].Stderr != "Error: API_KEY is not set" {
 			t.Errorf("after %v: %+v", took, s.Exits[0])
 		}
+	})
+}
+
+// TestFrozenServerIsUnhealthy: a server that lives and says nothing is ended like one
+// that crashed, and the next call finds a new one.
+func TestFrozenServerIsUnhealthy(t *testing.T) {
+	waiting(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+		path := config(t, p, "", provider{name: "fake", body: "  limits {\n    health_interval = \"1s\"\n  }\n  restart {\n    backoff = \"3s\"\n  }"})
+		c := open(path)
+		hosttest.CallTool(t, c, "fake_echo", "{}")
+		waitLog(t, p, "fake", func(log []fakeserver.Entry) bool { return len(fakeserver.Method(log, "ping")) > 0 })
+		before := awaitStatus(t, p, path, "fake", "ready", isReady)
+		if before.Restarts != 0 {
+			t.Fatalf("restarted while it answered: %+v", before)
+		}
+		signal(t, p, serverOf(t, p, before), syscall.SIGSTOP)
+		after := awaitStatus(t, p, path, "fake", "unhealthy", func(s providerStatus) bool {
+			return strings.Contains(s.Reason, "running: unhealthy: ") && strings.Contains(s.Reason, "providers.hcl:")
+		})
+		if len(after.Exits) > 1 || len(after.Exits) == 1 && after.Exits[0].Asked {
+			t.Errorf("%+v", after.Exits)
+		}
+		hosttest.CallTool(t, c, "fake_echo", "{}")
 	})
 }
 
