@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -48,9 +49,16 @@ func rubbish() map[string][]byte {
 		`{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}`, `{"jsonrpc":"2.0","id":"x","method":"sampling/createMessage"}`,
 		`{"jsonrpc":"2.0","id":"x","method":"roots/list","params":7}`, `{"jsonrpc":"2.0","id":"`+strings.Repeat("z", 1<<20)+`","method":"ping"}`,
 	)
+	// An answer to one of these is not to be taken for that to a request of the test,
+	// whose ids are small numbers.
+	for i := range odd {
+		odd[i] = smallID.ReplaceAllString(odd[i], `"id":77$1`)
+	}
 	all["odd messages"] = []byte(strings.Join(slices.DeleteFunc(odd, func(s string) bool { return strings.Contains(s, "\x00") }), "\n") + "\n")
 	return all
 }
+
+var smallID = regexp.MustCompile(`"id":([0-9]+)`)
 
 // TestHostileServer: whatever a server writes, on stdout or stderr, in the middle of
 // a call, the host stays what it is, and another provider serves on. The call itself

@@ -139,7 +139,7 @@ func TestC114_CtrlC(t *testing.T) {
 				c = dial(t, hosttest.StartHTTP(t, cmd))
 			}
 			hosttest.CallTool(t, c, "stubborn_echo", "{}")
-			c.begin(t, `"never"`, called(`"never"`, "polite_slow", never))
+			c.begin(t, `"lost"`, called(`"lost"`, "polite_slow", never))
 			short := c.begin(t, `"short"`, called(`"short"`, "polite_slow", `{"ms":3000}`))
 			waitCalls(t, p, "polite", 2)
 			group := -c.host().PID()

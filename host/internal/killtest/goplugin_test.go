@@ -136,6 +136,9 @@ func TestGoPlugin_StoppedPluginBlocksKill(t *testing.T) {
 	client := plain("plugin")
 	process := startPlain(t, client)
 	process.signal(t, syscall.SIGSTOP)
+	if !within(patience, func() bool { return readStat(process.pid).state == "T" }) {
+		t.Fatal("the plugin does not stop")
+	}
 	done := make(chan struct{})
 	go func() { defer close(done); client.Kill() }()
 	select {
