@@ -107,7 +107,9 @@ func TestC056_NamesOverTheLimit(t *testing.T) {
 				if got, want := toolsReceived(t, p, fake.name), append(tools, tools...); !slices.Equal(got, want) {
 					t.Errorf("the server was asked for %v, want %v", got, want)
 				}
-				out, err := hosttest.Output(t, p.Command(t, "tools", "--json", "--config", config(t, p, host, fake)))
+				// A configuration that no host runs: the command starts servers of its own.
+				alone := p.Write(t, "alone.hcl", hostBlock(p, host)+blocks(t, p, fake))
+				out, err := hosttest.Output(t, p.Command(t, "tools", "--json", "--config", alone))
 				if err != nil {
 					t.Fatal(err)
 				}
