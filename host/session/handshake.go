@@ -137,6 +137,9 @@ func (g *greeting) initialize(ctx context.Context, version string, discover *cal
 		late    *verdict // modern
 		asked   = []string{version}
 		limit   <-chan time.Time
+		// deaf: the server takes nothing more. It has most likely ended, and how is
+		// about to be told, which says more than that it did not listen.
+		deaf bool
 	)
 	answered := init.q.wake
 	for {
@@ -161,13 +164,17 @@ func (g *greeting) initialize(ctx context.Context, version string, discover *cal
 				continue
 			}
 			refusal, answered = err, nil
-			if late != nil {
+			deaf = lost != nil && lost.Reason == Undelivered
+			switch {
+			case late != nil:
 				return late.server, late.err
-			}
-			if !open {
+			case deaf:
+				limit = time.After(exitPatience)
+			case open:
+				limit = time.After(probeLimit)
+			default:
 				return Server{}, refusal
 			}
-			limit = time.After(probeLimit)
 		case <-discover.q.wake:
 			answer, lost, ok := answerOf(discover)
 			if !ok {
@@ -181,7 +188,7 @@ func (g *greeting) initialize(ctx context.Context, version string, discover *cal
 			case v.modern:
 				// A server of both eras answers initialize too, and then has agreed to it.
 				late, limit = &v, time.After(probeLimit)
-			case refusal != nil:
+			case refusal != nil && !deaf:
 				return Server{}, refusal
 			}
 		case <-limit:

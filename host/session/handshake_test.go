@@ -102,6 +102,21 @@ func TestC115_Negotiation(t *testing.T) {
 			s.when(methodInitialize, func(s *server, m *rpc.Message) { s.result(m, `{}`) })
 		}, "names no protocolVersion", 0, 0},
 
+		"takes nothing, and then ends": {func(s *server) {
+			s.when(methodDiscover, func(s *server, _ *rpc.Message) { s.conn.event(provider.Undelivered{Seq: 1}) })
+			s.when(methodInitialize, func(s *server, m *rpc.Message) {
+				s.conn.event(provider.Undelivered{Seq: 2, Reason: "it has closed its standard input"})
+				after(100*time.Millisecond, func(s *server, _ *rpc.Message) {
+					s.conn.event(provider.Exited{Status: provider.ExitStatus{Code: 7, StderrTail: "the database is locked"}})
+				})(s, m)
+			})
+		}, "exited with code 7: the database is locked", 0, 100 * time.Millisecond},
+		"takes nothing, and stays": {func(s *server) {
+			s.when(methodInitialize, func(s *server, _ *rpc.Message) {
+				s.conn.event(provider.Undelivered{Seq: 2, Reason: "it has closed its standard input"})
+			})
+		}, "it has closed its standard input", 0, exitPatience},
+
 		"modern": {func(s *server) {
 			s.modern = []string{"2026-07-28", "2025-11-25"}
 		}, "2026-07-28", Modern, 0},
