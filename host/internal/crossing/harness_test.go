@@ -185,6 +185,16 @@ func (s setting) http(t testing.TB, p hosttest.Place, config string) hosttest.Ho
 	return hosttest.StartHTTP(t, s.command(t, p, "serve", "--config", config))
 }
 
+// leave ends a client, and its host with it, before the test's end does: a command
+// then finds no host that runs.
+func leave(t testing.TB, c client) {
+	t.Helper()
+	c.Close(t)
+	if h, ok := c.(overHTTP); ok {
+		h.h.Stop(t)
+	}
+}
+
 // dial opens a session with a host.
 func dial(t testing.TB, h hosttest.Host) overHTTP {
 	t.Helper()

@@ -56,7 +56,7 @@ func TestC054_TwoProvidersWithTheSameTool(t *testing.T) {
 					t.Errorf("%s received %+v", one, calls)
 				}
 			}
-			c.Close(t)
+			leave(t, c)
 		}
 		c := open(config(t, p, "", a))
 		first := starts(logged(t, p, "a"))
@@ -102,7 +102,7 @@ func TestC056_NamesOverTheLimit(t *testing.T) {
 					for _, name := range exposed {
 						textOf(t, tool(t, c, name, "{}"))
 					}
-					c.Close(t)
+					leave(t, c)
 				}
 				if got, want := toolsReceived(t, p, fake.name), append(tools, tools...); !slices.Equal(got, want) {
 					t.Errorf("the server was asked for %v, want %v", got, want)

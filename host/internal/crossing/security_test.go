@@ -123,7 +123,8 @@ func sockets(t testing.TB, pid int) map[string]bool {
 	return out
 }
 
-// malformed are messages that are wrong in ways in which clients are.
+// malformed are messages that are wrong in ways in which clients are. Their ids are
+// far from those of a test's own requests.
 func malformed() []string {
 	var out []string
 	ids := []string{`"never issued"`, `1.5`, `-1`, `1e400`, `"` + strings.Repeat("x", 10<<10) + `"`, `{"a":1}`, `[1]`, `null`, `true`}
@@ -138,14 +139,14 @@ func malformed() []string {
 		)
 	}
 	return append(out,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"fake_echo","arguments":{"a":`,
-		`{"jsonrpc":"2.0","id":1,"method":`, `{`, `}`, `"`, `nul`, `[]`, `42`, `"text"`, `{}`, "\x00", "\xff\xfe{}",
-		`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`,
+		`{"jsonrpc":"2.0","id":9001,"method":"tools/call","params":{"name":"fake_echo","arguments":{"a":`,
+		`{"jsonrpc":"2.0","id":9001,"method":`, `{`, `}`, `"`, `nul`, `[]`, `42`, `"text"`, `{}`, "\x00", "\xff\xfe{}",
+		`[{"jsonrpc":"2.0","id":9001,"method":"ping"},{"jsonrpc":"2.0","id":9002,"method":"ping"}]`,
 		strings.Repeat("[", 1000)+strings.Repeat("]", 1000), strings.Repeat(`{"a":`, 1000)+"1"+strings.Repeat("}", 1000),
-		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fake_echo","arguments":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)+`}}`,
-		`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":7}}`, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`,
-		`{"jsonrpc":"2.0","id":10,"method":"tools/list","params":{"cursor":"garbage"}}`, `{"jsonrpc":"2.0","id":11,"method":""}`,
-		`{"jsonrpc":"2.0","id":12,"method":"initialize","params":{}}`, `{"jsonrpc":"2.0","id":13,"method":7}`,
+		`{"jsonrpc":"2.0","id":9007,"method":"tools/call","params":{"name":"fake_echo","arguments":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)+`}}`,
+		`{"jsonrpc":"2.0","id":9008,"method":"tools/call","params":{"name":7}}`, `{"jsonrpc":"2.0","id":9009,"method":"tools/call"}`,
+		`{"jsonrpc":"2.0","id":9010,"method":"tools/list","params":{"cursor":"garbage"}}`, `{"jsonrpc":"2.0","id":9011,"method":""}`,
+		`{"jsonrpc":"2.0","id":9012,"method":"initialize","params":{}}`, `{"jsonrpc":"2.0","id":9013,"method":7}`,
 	)
 }
 
