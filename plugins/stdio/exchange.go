@@ -81,6 +81,13 @@ func (x *exchange) sayFirst() {
 // fromServer passes an event of standard output on.
 func (x *exchange) fromServer(event provider.Event) error {
 	x.sayFirst()
+	if n, ok := event.(provider.Noise); ok {
+		line := x.s.errs.hide.from(string(n.Line))
+		if len(n.Line) == provider.MaxNoise { // it may be cut
+			line = x.s.errs.hide.beforeCut(string(n.Line))
+		}
+		event = provider.Noise{Line: []byte(line)}
+	}
 	return x.send(event)
 }
 

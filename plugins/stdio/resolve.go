@@ -18,6 +18,7 @@ type launch struct {
 	args []string // with the command as declared in front
 	env  []string
 	dir  string // empty: the plugin's own
+	hide secrets
 }
 
 var (
@@ -42,9 +43,9 @@ func resolve(c config, baseDir, mark string, environ []string) (launch, provider
 			diags = append(diags, problem("The working directory cannot be used", "What cwd names is not a folder.", atCwd...))
 		}
 	}
-	env, more := environment(c, baseDir, mark, environ)
+	env, hidden, more := environment(c, baseDir, mark, environ)
 	diags = append(diags, more...)
-	l.env = env.list()
+	l.env, l.hide = env.list(), newSecrets(hidden)
 	if diags.HasErrors() {
 		return l, diags // the PATH to search may be wrong
 	}
@@ -68,10 +69,9 @@ func (v variables) list() []string {
 }
 
 // environment is, each winning over the one before: the base set, env_file,
-// env; without unset_env; and the mark.
-func environment(c config, baseDir, mark string, environ []string) (variables, provider.Diagnostics) {
-	var diags provider.Diagnostics
-	vars := variables{}
+// env; without unset_env; and the mark. hidden are the values that the owner gave.
+func environment(c config, baseDir, mark string, environ []string) (vars variables, hidden []string, diags provider.Diagnostics) {
+	vars = variables{}
 	for _, pair := range provider.BaseEnv(environ) {
 		name, value, _ := strings.Cut(pair, "=")
 		vars[name] = value
@@ -85,10 +85,12 @@ func environment(c config, baseDir, mark string, environ []string) (variables, p
 		}
 		for name, value := range values {
 			vars[name] = value
+			hidden = append(hidden, value)
 		}
 	}
 	for name, value := range c.Env {
 		vars[name] = *value
+		hidden = append(hidden, *value)
 	}
 	for _, name := range c.UnsetEnv {
 		delete(vars, *name)
@@ -96,7 +98,7 @@ func environment(c config, baseDir, mark string, environ []string) (variables, p
 	if mark != "" {
 		vars[provider.MarkEnv] = mark
 	}
-	return vars, diags
+	return vars, hidden, diags
 }
 
 func relativeTo(base, path string) string {

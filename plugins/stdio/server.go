@@ -79,6 +79,7 @@ func start(l launch, errTo io.Writer) (*server, error) {
 		return nil, err
 	}
 	s.errs = newStderrLog(errTo)
+	s.errs.hide = l.hide
 	go s.readStderr()
 	close(complete)
 	return s, nil

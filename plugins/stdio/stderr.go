@@ -36,6 +36,8 @@ type stderrLog struct {
 	lines [][]byte // finished, without newline
 	kept  int      // bytes in lines
 	line  openLine
+	// hide is set before the first Write.
+	hide secrets
 
 	queue   chan []byte
 	dropped atomic.Int64
@@ -72,13 +74,14 @@ func (o *openLine) add(p []byte) {
 	o.end = append(o.end, p...)
 }
 
-// text returns the line as far as it is kept, in memory of its own.
-func (o *openLine) text() []byte {
+// text returns the line as far as it is kept, in memory of its own, and without
+// secrets.
+func (o *openLine) text(hide secrets) []byte {
 	cut := o.size - int64(len(o.head)+len(o.end))
 	if cut == 0 {
-		return bytes.TrimSuffix(append(bytes.Clone(o.head), o.end...), []byte("\r"))
+		return []byte(hide.from(strings.TrimSuffix(string(o.head)+string(o.end), "\r")))
 	}
-	return fmt.Appendf(nil, "%s …(%d bytes)… %s", o.head, cut, o.end)
+	return fmt.Appendf(nil, "%s …(%d bytes)… %s", hide.beforeCut(string(o.head)), cut, hide.afterCut(string(o.end)))
 }
 
 func (o *openLine) reset() { o.head, o.end, o.size = o.head[:0], o.end[:0], 0 }
@@ -102,7 +105,7 @@ func (l *stderrLog) Write(p []byte) (int, error) {
 }
 
 func (l *stderrLog) finish() {
-	text := l.line.text()
+	text := l.line.text(l.hide)
 	l.line.reset()
 	l.lines = append(l.lines, text)
 	l.kept += len(text) + 1
@@ -130,7 +133,7 @@ func (l *stderrLog) tail() string {
 		b.Write(line)
 		b.WriteByte('\n')
 	}
-	b.Write(l.line.text())
+	b.Write(l.line.text(l.hide))
 	return strings.TrimRight(b.String(), "\n")
 }
 
