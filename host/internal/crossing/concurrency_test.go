@@ -107,9 +107,9 @@ func TestC031_ASlowCallDelaysNothing(t *testing.T) {
 	waiting(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
 		c := open(config(t, p, "", provider{name: "fake"}))
 		slow := make(chan hosttest.Result, 1)
-		go func() { slow <- hosttest.CallTool(t, c, "fake_slow", `{"ms":6000}`) }()
+		go func() { slow <- hosttest.CallTool(t, c, "fake_slow", `{"ms":8000}`) }()
 		waitCalls(t, p, "fake", 1)
-		for range 20 {
+		for range 5 {
 			if got := hosttest.CallTool(t, c, "fake_echo", `{"text":"quick"}`).Text(); got != "quick" {
 				t.Errorf("echo: %q", got)
 			}
