@@ -110,7 +110,7 @@ fuzz:
 
 # Real servers and real clients, from npm's lock file.
 .PHONY: e2e
-e2e: $(NPM)/node_modules/.package-lock.json
+e2e: build $(NPM)/node_modules/.package-lock.json
 	$(GO) test -tags e2e -count=1 -timeout 15m -json ./host/internal/e2e/... | $(GO) run ./host/internal/testsummary
 
 $(NPM)/node_modules/.package-lock.json: $(NPM)/package.json $(NPM)/package-lock.json
