@@ -19,7 +19,7 @@ func (s *Store) locked(f func() error) error {
 	defer func() { _ = file.Close() }() // which gives up the lock
 	for {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX)
-		if err == unix.EINTR { //nolint:errorlint // unix returns bare errno
+		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
