@@ -148,8 +148,9 @@ type unescaper struct {
 	// raw is what was read and not resolved: at most the beginning of an escape,
 	// once out is empty. out is what was resolved and not handed on.
 	raw, out []byte
-	store    []byte
-	ended    bool
+	// store and resolved are the memory of both, used again for each block.
+	store, resolved []byte
+	ended           bool
 }
 
 // unescapeBlock is how much of a text is resolved at a time.
@@ -193,9 +194,9 @@ func (u *unescaper) fill() error {
 	if !u.ended {
 		whole = 1 + wholeEscapes(block[1:])
 	}
-	rest := append([]byte(nil), block[whole:]...)
-	u.out = jsonscan.AppendUnquoted(u.out[:0], append(block[:whole], '"'))
-	u.raw = rest
+	u.raw = append([]byte(nil), block[whole:]...)
+	u.resolved = jsonscan.AppendUnquoted(u.resolved[:0], append(block[:whole], '"'))
+	u.out = u.resolved
 	return nil
 }
 
