@@ -159,6 +159,32 @@ func checkPattern(s, not, inWords string) error {
 	return nil
 }
 
+// Match says whether name matches a pattern in which "*" stands for any run of
+// characters, none included, and every other character for itself.
+func Match(pattern, name string) bool {
+	first, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, first) {
+		return false
+	}
+	name = name[len(first):]
+	for {
+		// What stands between two stars may match as early as it can: what is
+		// skipped later, the next star takes.
+		part, more, star := strings.Cut(rest, "*")
+		if !star {
+			return strings.HasSuffix(name, part)
+		}
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name, rest = name[at+len(part):], more
+	}
+}
+
 var hexDigest = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 
 func checkSHA256(s string) error {
