@@ -34,8 +34,6 @@ type Verifier interface {
 
 // GateOptions is what a Gate is made of.
 type GateOptions struct {
-	// First is the token of the first start; nil where the face has none.
-	First *Token
 	// Verifier makes what verifies the tokens of a policy's identities, for each
 	// policy that has some. Nil: nobody verifies any, and no such token is taken.
 	Verifier func(*Policy) Verifier
@@ -49,6 +47,7 @@ type Gate struct {
 	opts  GateOptions
 	swaps sync.Mutex
 	state atomic.Pointer[gateState]
+	first atomic.Pointer[Token]
 }
 
 // gateState is swapped whole, so that no token is judged by halves of two policies.
@@ -81,6 +80,9 @@ func (g *Gate) Swap(p *Policy) {
 	g.state.Store(next)
 }
 
+// TakeFirst has the token of the first start taken while no principal is declared.
+func (g *Gate) TakeFirst(t *Token) { g.first.Store(t) }
+
 // Project is Policy.Project of the policy in force.
 func (g *Gate) Project(principal, asked string) (project string, ok bool) {
 	return g.Policy().Project(principal, asked)
@@ -102,8 +104,8 @@ func (g *Gate) Authenticate(ctx context.Context, bearer string) (principal strin
 		}
 		return t.Principal, nil
 	}
-	if g.opts.First != nil {
-		switch principal, ok := g.opts.First.Check(bearer); {
+	if first := g.first.Load(); first != nil {
+		switch principal, ok := first.Check(bearer); {
 		case ok && s.policy.Open():
 			return principal, nil
 		case ok:

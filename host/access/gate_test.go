@@ -27,11 +27,12 @@ func gateOf(t *testing.T, now *time.Time, spec Spec) (*Gate, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewGate(GateOptions{
-		First:    first,
+	g := NewGate(GateOptions{
 		Verifier: func(p *Policy) Verifier { return fakeVerifier{"ey.olga", p.Identities()[0].Principal} },
 		Now:      func() time.Time { return *now },
-	}, New(spec)), read(t, first.Path())
+	}, New(spec))
+	g.TakeFirst(first)
+	return g, read(t, first.Path())
 }
 
 func TestAuthenticate(t *testing.T) {
