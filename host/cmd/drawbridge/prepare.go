@@ -27,6 +27,8 @@ const describeTimeout = 5 * time.Second
 type plugins struct {
 	launcher *supervise.Launcher
 	declared map[string]*config.Plugin
+	// lockPath is where the lock file stands or would, for messages.
+	lockPath string
 }
 
 // exec says how the plugin of p is run.
@@ -48,7 +50,7 @@ func (pl plugins) askable(cfg *config.Config) []*config.Provider {
 	var out []*config.Provider
 	for _, p := range cfg.Providers {
 		d, declared := pl.declared[p.Plugin]
-		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.SHA256 != "" && (d.Path != "" || d.Command != "" && len(d.Files) > 0)) {
+		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.Found || declared && d.SHA256 != "" && (d.Path != "" || d.Command != "" && len(d.Files) > 0)) {
 			out = append(out, p)
 		}
 	}
@@ -98,6 +100,10 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	out := prepared{spec: specOf(p, pl.exec(p))}
+	if wrong := unapproved(pl.declared[p.Plugin], pl.lockPath); wrong != nil {
+		out.fault(p, supervise.PhasePlugin, wrong)
+		return out
+	}
 	about, err := pl.describe(ctx, p)
 	if err != nil {
 		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: err.Error(), Subject: p.Range.Ptr()})
