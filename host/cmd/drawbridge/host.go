@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ type host struct {
 	// is what its processes are held by.
 	life   *containment.Run
 	held   *containment.Guarded
+	tier   containment.Tier // asked for, "" for the best
 	images *containment.Images
 	run    *supervise.RunDir
 
@@ -74,12 +76,12 @@ type hostOptions struct {
 
 // newHost makes a host; nothing runs yet. close must be called.
 func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, error) {
-	h := &host{cfg: cfg, redactor: new(redact.Redactor), gate: access.NewGate(access.GateOptions{}, access.New(access.From(cfg)))}
+	h := &host{cfg: cfg, redactor: new(redact.Redactor), tier: o.tier, gate: access.NewGate(access.GateOptions{}, access.New(access.From(cfg)))}
 	h.log = slog.New(slog.NewTextHandler(redact.Writer(o.log, h.redactor), &slog.HandlerOptions{Level: o.level}))
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	if err := h.contain(ctx, o.tier); err != nil {
+	if err := h.contain(ctx); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 
 // contain ends what dead hosts left in this state dir, registers this one, and
 // finds out how its processes can be held.
-func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
+func (h *host) contain(ctx context.Context) (err error) {
 	state := h.cfg.Host.StateDir
 	if h.life, err = containment.NewRun(ctx, state); err != nil {
 		return err
@@ -132,13 +134,25 @@ func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
 		return err
 	}
 	h.held, err = containment.Open(containment.Options{
-		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: tier, Run: h.life, Log: h.log,
+		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: h.tier, Run: h.life, Log: h.log,
 	})
 	if err != nil {
 		return err
 	}
 	h.images = containment.NewImages(h.run.Path)
 	return nil
+}
+
+// whyNotMore says why no better tier is used, "" where there is none.
+func (h *host) whyNotMore() string {
+	var why []string
+	if h.tier != "" {
+		why = append(why, fmt.Sprintf("%s was asked for", h.tier))
+	}
+	if refused := h.held.Support().Why(); refused != "" {
+		why = append(why, refused)
+	}
+	return strings.Join(why, "; ")
 }
 
 // release gives up what contain took. Nothing runs any more.

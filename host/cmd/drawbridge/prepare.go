@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -106,7 +108,7 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	}
 	about, err := pl.describe(ctx, p)
 	if err != nil {
-		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: err.Error(), Subject: p.Range.Ptr()})
+		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: causeOf(err), Subject: p.Range.Ptr()})
 		return out
 	}
 	if wrong := pl.wrongVersion(p, about); wrong != nil {
@@ -125,7 +127,7 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	}
 	found, err := pl.validate(ctx, p, decoded.Config)
 	if err != nil {
-		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: err.Error(), Subject: p.Range.Ptr()})
+		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: causeOf(err), Subject: p.Range.Ptr()})
 		return out
 	}
 	located := config.Locate(p, about.Config, withoutSecrets(found, decoded.Secrets))
@@ -135,6 +137,18 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	}
 	out.faults = append(out.faults, located...)
 	return out
+}
+
+// causeOf is why a plugin could not be asked, without the names of provider and
+// phase, which stand around it where it is shown.
+func causeOf(err error) string {
+	var f *supervise.Failure
+	if errors.As(err, &f) {
+		if _, cause, ok := strings.Cut(f.Error(), fmt.Sprintf(": %s: ", f.Phase)); ok {
+			return cause
+		}
+	}
+	return err.Error()
 }
 
 // wrongVersion compares what the plugin of p says of itself with what is declared.
