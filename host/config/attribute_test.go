@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/checksum"
 )
 
 const (
@@ -56,9 +58,9 @@ var attributeCases = []attributeCase{
 	{"plugin.path", `"bin/acme"`, "Plugins.acme.Path", "/etc/drawbridge/bin/acme", []string{`""`}},
 	{"plugin.sha256", `"` + aDigest + `"`, "Plugins.acme.SHA256", aDigest, []string{`"9f2c"`, `""`}},
 	{"plugin.command", `"python3"`, "Plugins.acme.Command", "python3", []string{`["python3"]`, `""`}},
-	{"plugin.args", `["a"]`, "Plugins.acme.Args", []string{"a"}, []string{`"a"`, `[1]`}},
-	{"plugin.files", `["a"]`, "Plugins.acme.Files", []string{"a"}, []string{`[null]`}},
-	{"plugin.version", `"1.2"`, "Plugins.acme.Version", "1.2", []string{`1.2`}},
+	{"plugin.args", `["a", "-b"]`, "Plugins.acme.Args", []string{"/etc/drawbridge/a", "-b"}, []string{`"a"`, `[1]`}},
+	{"plugin.files", `["a"]`, "Plugins.acme.Files", []checksum.Named{{Name: "a", Path: "/etc/drawbridge/a"}}, []string{`[null]`, `[]`, `[""]`, `["~other"]`, `["a\nb"]`}},
+	{"plugin.version", `"1.2"`, "Plugins.acme.Version", "1.2", []string{`1.2`, `""`}},
 	{"plugin.mtls", `true`, "Plugins.acme.MTLS", true, []string{badBool}},
 
 	{"provider.plugin", `"stdio"`, "Providers.0.Plugin", "stdio", []string{`"http"`, `"acme"`, `1`, `""`}},
@@ -123,6 +125,9 @@ var attributeCases = []attributeCase{
 // basis is what a block needs besides the attribute under test.
 var basis = map[string][]string{
 	"plugin":         {`path = "p"`, `sha256 = "` + aDigest + `"`},
+	"plugin.command": {`files = ["a"]`, `sha256 = "` + aDigest + `"`},
+	"plugin.args":    {`command = "sh"`, `files = ["a"]`, `sha256 = "` + aDigest + `"`},
+	"plugin.files":   {`command = "sh"`, `sha256 = "` + aDigest + `"`},
 	"provider":       {`plugin = "stdio"`},
 	"host.http.tls":  {`cert = "c"`, `key = "k"`},
 	"principal.oidc": {`issuer = "https://i"`, `audience = "a"`, `value = "v"`},
@@ -139,8 +144,12 @@ func fileWith(path, value string) string {
 			label = ` "acme"`
 		}
 		fmt.Fprintf(&open, "%s%s {\n", name, label)
-		for _, line := range basis[strings.Join(names[:i+1], ".")] {
-			if set := strings.Fields(line)[0]; set != names[len(names)-1] && !(set == "path" && path == "plugin.command") {
+		lines := basis[strings.Join(names[:i+1], ".")]
+		if own := basis[path]; own != nil {
+			lines = own
+		}
+		for _, line := range lines {
+			if strings.Fields(line)[0] != names[len(names)-1] {
 				open.WriteString(line + "\n")
 			}
 		}

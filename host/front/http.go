@@ -29,6 +29,10 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
+	// maxWebRequests bounds the requests over HTTP that are in flight at once, of all
+	// clients together, and so goroutines and what each holds. A subscription of a
+	// modern client is one of them for as long as it lasts.
+	maxWebRequests = 8 * maxInFlight
 )
 
 // HTTPServer makes the server that Handler's handler needs: headers are bounded in
@@ -122,6 +126,18 @@ func (h *web) post(w *reply, req *http.Request, principal string) {
 		return
 	}
 	defer func() { _ = m.Close() }()
+	// What is no request is not counted: a cancel must get through when all is full.
+	if m.Kind == rpc.Request {
+		select {
+		case h.room <- struct{}{}:
+			defer func() { <-h.room }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			w.refuseID(http.StatusServiceUnavailable, m.ID, unavailable("too_many_requests",
+				fmt.Sprintf("%d requests over HTTP are in flight", cap(h.room))))
+			return
+		}
+	}
 	r := route(m, req.Header.Get(mcp.HeaderProtocolVersion))
 	r.writer = w
 	if r.era == modern {

@@ -290,3 +290,42 @@ func TestHTTPClientThatReadsNothingIsGivenUp(t *testing.T) {
 		t.Errorf("read %d bytes, %v", n, err)
 	}
 }
+
+// Requests over HTTP are bounded, whoever asks; what is over is told at once that
+// nothing was sent, and a cancel gets through.
+func TestRequestsOverHTTPAreBounded(t *testing.T) {
+	b := newFakeBroker("hold")
+	front := newServer(t, b)
+	front.room = make(chan struct{}, 2)
+	s := newSite(t, front)
+	session := s.open()
+	answers := make(chan response, 2)
+	go func() { answers <- s.post(call("7", "hold", "", ""), "Mcp-Session-Id", session) }()
+	<-b.held
+	go func() {
+		answers <- s.modern("tools/call", "8", `"name":"hold"`, "Mcp-Name", "hold")
+	}()
+	<-b.held
+	for era, r := range map[string]response{
+		"modern": s.modern("tools/call", "9", `"name":"hold"`, "Mcp-Name", "hold"),
+		"legacy": s.post(call("9", "hold", "", ""), "Mcp-Session-Id", session),
+	} {
+		m := r.last(t)
+		if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" || m.code() != -31003 || string(m.ID) != "9" {
+			t.Errorf("%s: %d %v %s", era, r.StatusCode, r.Header, r.body)
+		}
+	}
+	r := s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, "Mcp-Session-Id", session)
+	if r.StatusCode != http.StatusAccepted {
+		t.Errorf("cancel: %d %s", r.StatusCode, r.body)
+	}
+	<-answers
+	if m := s.post(listLine, "Mcp-Session-Id", session).last(t); m.Result == nil {
+		t.Errorf("after one has ended: %s", m.text)
+	}
+	close(b.releases)
+	<-answers
+	if got := len(b.received()); got != 2 {
+		t.Errorf("%d calls went on", got)
+	}
+}

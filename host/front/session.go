@@ -18,6 +18,10 @@ import (
 // so its goroutines. It is far over what a model or its user keeps waiting for.
 const maxInFlight = 1024
 
+// unsetLevel is the level of a client that sets none, where others do: what a server
+// sends by itself is for it to choose (MCP 2025-11-25, server/utilities/logging).
+const unsetLevel = mcp.LoggingLevelInfo
+
 // Why a session's requests are cancelled.
 var (
 	errSessionEnded = errors.New("the client's session has ended")
@@ -147,16 +151,22 @@ func (n *session) setLevel(level mcp.LoggingLevel) {
 	n.mu.Lock()
 	n.level = level
 	n.mu.Unlock()
+	n.server.leveled.Store(true)
 	n.server.broker.SetLogLevel(n.id, string(level))
 	n.leaveIfEnded()
 }
 
 // admits says whether the client wants log messages of this level. Until it says
-// which, it gets what the servers send by themselves, as it would without a host.
+// which, it gets what the servers send by themselves, as it would without a host;
+// but once another client has set theirs, the servers may say far more than they
+// would, and it gets no more than unsetLevel.
 func (n *session) admits(level mcp.LoggingLevel) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.level == "" || atLeast(level, n.level)
+	if n.level != "" {
+		return atLeast(level, n.level)
+	}
+	return !n.server.leveled.Load() || atLeast(level, unsetLevel)
 }
 
 // refuse takes no more requests; those in flight go on.
