@@ -21,6 +21,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -40,6 +41,7 @@ type host struct {
 	run    *supervise.RunDir
 
 	plugins  plugins
+	journal  *journal.Journal
 	catalog  *catalog.Store
 	sessions *session.Manager
 	broker   *broker.Broker
@@ -66,6 +68,10 @@ func newHost(ctx context.Context, cfg *config.Config, level slog.Level, tier con
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
 	if err := h.contain(ctx, tier); err != nil {
+		h.release()
+		return nil, err
+	}
+	if err := h.openJournal(); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -136,6 +142,7 @@ func (h *host) release() {
 	if h.run != nil {
 		errs = append(errs, h.run.Close())
 	}
+	errs = append(errs, h.closeJournal())
 	if h.life != nil {
 		errs = append(errs, h.life.Close())
 	}
