@@ -23,6 +23,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
@@ -46,6 +47,7 @@ type host struct {
 	// gate holds the policy in force.
 	gate     *access.Gate
 	plugins  plugins
+	journal  *journal.Journal
 	catalog  *catalog.Store
 	sessions *session.Manager
 	broker   *broker.Broker
@@ -82,6 +84,10 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
 	if err := h.contain(ctx); err != nil {
+		h.release()
+		return nil, err
+	}
+	if err := h.openJournal(); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -164,6 +170,7 @@ func (h *host) release() {
 	if h.run != nil {
 		errs = append(errs, h.run.Close())
 	}
+	errs = append(errs, h.closeJournal())
 	if h.life != nil {
 		errs = append(errs, h.life.Close())
 	}
