@@ -252,7 +252,7 @@ func decodeFile(text []byte, identity string) (kept, string, error) {
 		case "tools":
 			there++
 			var err error
-			k.defs, err = elements(value)
+			k.defs, err = listed(value)
 			return err
 		}
 		return nil
@@ -263,8 +263,8 @@ func decodeFile(text []byte, identity string) (kept, string, error) {
 	return k, sum, nil
 }
 
-// elements are the values of an array, as they stand there.
-func elements(array jsontext.Value) ([]json.RawMessage, error) {
+// listed are the values of an array, as they stand there.
+func listed(array jsontext.Value) ([]json.RawMessage, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(array), lenient...)
 	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != jsontext.KindBeginArray {
 		return nil, errForeign
