@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -183,6 +184,10 @@ type Decoded struct {
 	// characters or more, and every string and number in a sensitive attribute of
 	// 6 or more, each as it is, without repetition.
 	Secrets []string
+	// Masked is Config.JSON without what a secret's rotation changes: in the place of
+	// each sensitive value, and of each that env() had a part in (its default
+	// included), stands the same mark. Names of attributes and keys stay.
+	Masked json.RawMessage
 	// Command is the base name of the attribute `command`, if there is one: the
 	// one thing of a config that may be shown.
 	Command string

@@ -72,6 +72,8 @@ type hostOptions struct {
 	tier containment.Tier
 	// project is the one that a client on stdio works in.
 	project string
+	// fresh says that every server is to be asked anew what it has.
+	fresh bool
 	// log gets the log, without secrets.
 	log io.Writer
 }
@@ -103,7 +105,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		Images:      h.images,
 	}
 	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins, lockPath: lock.PathFor(cfg.Path)}
-	h.catalog = newCatalog(cfg, h.log, func() { h.front.ToolsChanged() })
+	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() })
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
 	})
@@ -179,16 +181,11 @@ func (h *host) release() {
 	}
 }
 
-func newCatalog(cfg *config.Config, log *slog.Logger, onChange func()) *catalog.Store {
-	var providers []catalog.Provider
-	for _, p := range cfg.Providers {
-		if p.Enabled {
-			providers = append(providers, catalog.Provider{Slug: p.Slug, Tools: p.Tools, Except: p.Except})
-		}
-	}
+func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func()) *catalog.Store {
 	return catalog.New(catalog.Options{
-		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange, Logger: log,
-	}, providers)
+		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange,
+		Dir: filepath.Join(cfg.Host.StateDir, catalogFolder), Afresh: fresh, Logger: log,
+	}, catalogued(cfg))
 }
 
 func newBroker(cfg *config.Config, gate *access.Gate, sessions *session.Manager, store *catalog.Store) *broker.Broker {
@@ -214,7 +211,8 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	if problem := checkTemp(); problem != nil {
 		return hcl.Diagnostics{problem}
 	}
-	for _, p := range h.plugins.prepare(ctx, h.cfg) {
+	all := h.plugins.prepare(ctx, h.cfg)
+	for _, p := range all {
 		h.redactor.Add(p.secrets...)
 		diags = append(diags, p.mistakes...)
 		for _, d := range p.faults {
@@ -227,8 +225,11 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
+	if diags = append(diags, h.identify(all)...); diags.HasErrors() {
+		return diags
+	}
 	h.sessions.Apply(h.specs)
-	h.control.SetProviders(controlled(h.cfg))
+	h.control.SetProviders(h.controlled())
 	return diags
 }
 
@@ -291,6 +292,11 @@ func (h *host) close(hurry context.Context) {
 
 // upward carries what servers say to the parts above the sessions.
 type upward struct{ h *host }
+
+// Opened remembers what a server is together with its list.
+func (u upward) Opened(slug, _ string, s session.Server) {
+	u.h.catalog.Met(slug, catalog.Server{Era: s.Era.String(), Version: s.Version, Capabilities: s.Capabilities})
+}
 
 func (u upward) Tools(slug, instance string, defs []json.RawMessage) {
 	if err := u.h.catalog.Put(slug, instance, defs); err != nil {

@@ -139,7 +139,7 @@ func (g *globals) survey(ctx context.Context, ask func(slug string, known bool) 
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := g.newHost(ctx, cfg)
+	h, err := g.newHost(ctx, cfg, false)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/identity"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -78,6 +79,8 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 // prepared is one provider, checked.
 type prepared struct {
 	spec session.Spec
+	// material is what decides its process; without a Config it is not known.
+	material identity.Material
 	// secrets are the values to keep out of every sink.
 	secrets []string
 	// mistakes are errors of the file, which nothing may start with; faults are
@@ -124,6 +127,9 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	}
 	if diags.HasErrors() || decoded.Config.JSON == nil { // reading has told of the rest
 		return out
+	}
+	if pl.launcher != nil {
+		out.material = pl.materialOf(p, about, decoded)
 	}
 	found, err := pl.validate(ctx, p, decoded.Config)
 	if err != nil {

@@ -38,7 +38,7 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 			if err := g.settleProject(cfg, stdio); err != nil {
 				return err
 			}
-			h, err := g.newHost(cmd.Context(), cfg)
+			h, err := g.newHost(cmd.Context(), cfg, false)
 			if err != nil {
 				return err
 			}

@@ -57,7 +57,7 @@ func (g *globals) fresh(ctx context.Context) (*host, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := g.newHost(ctx, cfg)
+	h, err := g.newHost(ctx, cfg, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -76,7 +76,7 @@ func (g *globals) load() (*config.Config, hcl.Diagnostics, error) {
 func (g *globals) check(ctx context.Context, cfg *config.Config, valid bool) hcl.Diagnostics {
 	asked := plugins{declared: cfg.Plugins, lockPath: lock.PathFor(cfg.Path)}
 	if valid || slices.ContainsFunc(asked.askable(cfg), asked.foreign) {
-		h, err := g.newHost(ctx, cfg)
+		h, err := g.newHost(ctx, cfg, false)
 		if err != nil {
 			return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Host cannot be set up", Detail: err.Error()}}
 		}
