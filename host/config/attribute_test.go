@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/checksum"
 )
 
 const (
@@ -56,9 +58,9 @@ var attributeCases = []attributeCase{
 	{"plugin.path", `"bin/acme"`, "Plugins.acme.Path", "/etc/drawbridge/bin/acme", []string{`""`}},
 	{"plugin.sha256", `"` + aDigest + `"`, "Plugins.acme.SHA256", aDigest, []string{`"9f2c"`, `""`}},
 	{"plugin.command", `"python3"`, "Plugins.acme.Command", "python3", []string{`["python3"]`, `""`}},
-	{"plugin.args", `["a"]`, "Plugins.acme.Args", []string{"a"}, []string{`"a"`, `[1]`}},
-	{"plugin.files", `["a"]`, "Plugins.acme.Files", []string{"a"}, []string{`[null]`}},
-	{"plugin.version", `"1.2"`, "Plugins.acme.Version", "1.2", []string{`1.2`}},
+	{"plugin.args", `["a", "-b"]`, "Plugins.acme.Args", []string{"/etc/drawbridge/a", "-b"}, []string{`"a"`, `[1]`}},
+	{"plugin.files", `["a"]`, "Plugins.acme.Files", []checksum.Named{{Name: "a", Path: "/etc/drawbridge/a"}}, []string{`[null]`, `[]`, `[""]`, `["~other"]`, `["a\nb"]`}},
+	{"plugin.version", `"1.2"`, "Plugins.acme.Version", "1.2", []string{`1.2`, `""`}},
 	{"plugin.mtls", `true`, "Plugins.acme.MTLS", true, []string{badBool}},
 
 	{"provider.plugin", `"stdio"`, "Providers.0.Plugin", "stdio", []string{`"http"`, `"acme"`, `1`, `""`}},
@@ -123,6 +125,9 @@ var attributeCases = []attributeCase{
 // basis is what a block needs besides the attribute under test.
 var basis = map[string][]string{
 	"plugin":         {`path = "p"`, `sha256 = "` + aDigest + `"`},
+	"plugin.command": {`files = ["a"]`, `sha256 = "` + aDigest + `"`},
+	"plugin.args":    {`command = "sh"`, `files = ["a"]`, `sha256 = "` + aDigest + `"`},
+	"plugin.files":   {`command = "sh"`, `sha256 = "` + aDigest + `"`},
 	"provider":       {`plugin = "stdio"`},
 	"host.http.tls":  {`cert = "c"`, `key = "k"`},
 	"principal":      {`token_sha256 = "` + aDigest + `"`},
@@ -147,9 +152,13 @@ func fileWith(path, value string) string {
 			label = ` "acme"`
 		}
 		fmt.Fprintf(&open, "%s%s {\n", name, label)
-		for _, line := range basis[strings.Join(names[:i+1], ".")] {
+		lines := basis[strings.Join(names[:i+1], ".")]
+		if own := basis[path]; own != nil {
+			lines = own
+		}
+		for _, line := range lines {
 			set := strings.Fields(line)[0]
-			instead := set == "path" && path == "plugin.command" || set == "token_sha256" && strings.HasPrefix(path, "principal.oidc")
+			instead := set == "token_sha256" && strings.HasPrefix(path, "principal.oidc")
 			if set != names[len(names)-1] && !instead {
 				open.WriteString(line + "\n")
 			}

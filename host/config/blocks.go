@@ -16,7 +16,7 @@ func root(c *Config, at place) body {
 		{name: "host", usage: "What concerns the host as a whole.",
 			open: func() body { return hostBody(&c.Host, at) }},
 		{name: "plugin", label: "name", repeated: true, usage: "A third-party plugin.",
-			open: func() body { return pluginBody(c, new(Plugin)) }},
+			open: func() body { return pluginBody(c, new(Plugin), at) }},
 		{name: "provider", label: "label", repeated: true, usage: "One MCP server on this machine.",
 			open: func() body { return providerBody(c, new(Provider), at) }},
 		{name: "principal", label: "name", repeated: true, usage: "Someone who may call.",
@@ -86,21 +86,6 @@ func httpBody(h *HTTP) body {
 				}}
 			}},
 		},
-	}
-}
-
-func pluginBody(c *Config, p *Plugin) body {
-	return body{
-		attributes: []attribute{
-			file(&p.Path, "path", "The executable."),
-			text(&p.SHA256, "sha256", "", "Its SHA-256 in hexadecimal, checked at every start.", checkSHA256),
-			text(&p.Command, "command", "", "For a plugin that is a script: what runs it.", notEmpty),
-			texts(&p.Args, "args", nil, "Arguments of the command.", nil),
-			texts(&p.Files, "files", nil, "The files of the script, all of which are hashed.", nil),
-			text(&p.Version, "version", "", "The version the plugin says it has.", nil),
-			boolean(&p.MTLS, "mtls", false, "Speak TLS with the plugin, besides the token."),
-		},
-		check: func(d *decoder, src *hclsyntax.Block) { d.addPlugin(c, p, src) },
 	}
 }
 

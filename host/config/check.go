@@ -20,39 +20,6 @@ func (h *Host) check(d *decoder, src *hclsyntax.Block) {
 	d.host = src
 }
 
-func (d *decoder) addPlugin(c *Config, p *Plugin, src *hclsyntax.Block) {
-	p.Name, p.Range = src.Labels[0], src.DefRange()
-	label := src.LabelRanges[0]
-	if slug, err := Slug(p.Name); err != nil || slug != p.Name {
-		d.errorf(label, "Bad name of a plugin", "The name must hold lower case letters, digits and single dashes only, at most %d characters.", MaxSlug)
-		return
-	}
-	if slices.Contains(reservedPlugins, p.Name) {
-		d.errorf(label, "Name of a built-in plugin", "The plugin %q is built in. Give this one another name.", p.Name)
-		return
-	}
-	if before := c.Plugins[p.Name]; before != nil {
-		d.errorf(label, fmt.Sprintf("Second plugin %q", p.Name), "There is already one at %s. Give one of them another name.", where(before.Range))
-		return
-	}
-	c.Plugins[p.Name] = p
-	written := src.Body.Attributes
-	switch {
-	case written["command"] != nil:
-		if written["path"] != nil {
-			d.errorf(written["path"].NameRange, "Both path and command", "A plugin is an executable, with path, or a script, with command. Remove one.")
-		}
-	case d.inBroken:
-	case written["path"] == nil:
-		d.errorf(p.Range, `Missing attribute "path"`, "Set path to the plugin's executable.")
-	case written["sha256"] == nil:
-		d.errorf(p.Range, `Missing attribute "sha256"`, "Set sha256 to the checksum of the executable, as sha256sum prints it: only what has it is run.")
-	}
-}
-
-// reservedPlugins are the names that are, or will be, built in.
-var reservedPlugins = append([]string{"http"}, Builtin...)
-
 func (d *decoder) addProvider(c *Config, p *Provider, src *hclsyntax.Block) {
 	p.Label, p.Range, p.ConfigRange = src.Labels[0], src.DefRange(), src.DefRange()
 	p.Body = &hclsyntax.Body{SrcRange: p.Range, EndRange: p.Range}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/drawbridge-mcp/drawbridge/shared/checksum"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
@@ -57,13 +58,21 @@ type HTTP struct {
 // Plugin is a `plugin` block: a third-party plugin.
 type Plugin struct {
 	Name string
-	// Path is absolute.
-	Path, SHA256 string
-	Command      string
-	Args, Files  []string
-	Version      string
-	MTLS         bool
-	Range        hcl.Range
+	// Path is the executable, absolute; "" for a script.
+	Path string
+	// SHA256 is the declared checksum, as shared/checksum has it, in digits of either case.
+	SHA256 string
+	// Command runs a script: absolute, or a name to look for in PATH. Args are its
+	// arguments, in which a name of Files stands for that file's absolute path.
+	Command string
+	Args    []string
+	// Files are what the checksum of a script is made of.
+	Files []checksum.Named
+	// Version is what the plugin has to say of itself; "" for anything.
+	Version string
+	MTLS    bool
+	// Range is the block's header, VersionRange the place of version, if it is there.
+	Range, VersionRange hcl.Range
 }
 
 // Provider is a `provider` block.

@@ -39,10 +39,8 @@ var pendings = []pending{
 	{"provider.session.scope", "client", refuse, "There is one server process for each provider. Remove it."},
 	{"provider.session.scope", "call", refuse, "There is one server process for each provider. Remove it."},
 	{"provider.session.stateful", "true", refuse, "Calls to a server process that replaced another are not refused. Remove it."},
-	{"plugin.command", "", refuse, "Plugins that are scripts cannot be run. Set path and sha256."},
 
 	{"project.grant.rate", "", note, "Calls are not counted."},
-	{"plugin.version", "", note, "What the plugin says of itself is not compared with it."},
 	{"host.plugin_dir", "", note, "Plugins are found through plugin blocks only."},
 	{"host.watch", "true", note, "Start the host again to have a change in force."},
 	{"host.journal", "", note, "No journal is written."},

@@ -57,6 +57,7 @@ const (
 	exitError   = 1 // the command failed, or the call ended in an error
 	exitChanges = 2 // `fmt --check` found something to write
 	exitTool    = 3 // `call`: the tool answered isError
+	exitDenied  = 4 // `access`: what was asked for is denied in every project
 )
 
 // run executes one command line and returns its exit code.
