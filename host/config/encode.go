@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -15,19 +16,22 @@ import (
 // encoder writes a decoded config block as the JSON that a plugin gets: objects
 // in the order of the schema, maps in that of their keys, strings as they are
 // spelled in the file, whole numbers with all their digits. On its way it
-// collects what is sensitive and finds null where a value is needed.
+// collects what is sensitive, or was made of what is, and finds null where a
+// value is needed.
 type encoder struct {
 	p         *Provider
 	root      provider.Schema
 	json      []byte
 	sensitive []string
 	diags     hcl.Diagnostics
+	// masked is set to leave out what is sensitive or not known.
+	masked bool
 	// incomplete is set when a value is not known.
 	incomplete bool
-	// at is the attribute that is being written, and hidden says that it is a
-	// sensitive one.
-	at     provider.Path
-	hidden bool
+	// at is the attribute that is being written; hidden says that it is a sensitive
+	// one, derived that env() or secret() had a part in the value.
+	at              provider.Path
+	hidden, derived bool
 }
 
 func (e *encoder) block(schema provider.Schema, v cty.Value, path provider.Path) {
@@ -45,6 +49,8 @@ func (e *encoder) block(schema provider.Schema, v cty.Value, path provider.Path)
 
 func (e *encoder) attribute(a provider.Attribute, v cty.Value, path provider.Path) {
 	switch {
+	case e.masked && !v.IsWhollyKnown():
+		e.json = append(e.json, "null"...)
 	case !v.IsWhollyKnown():
 		e.incomplete = true // Load has said why
 	case v.IsNull() && a.Required:
@@ -59,14 +65,15 @@ func (e *encoder) attribute(a provider.Attribute, v cty.Value, path provider.Pat
 }
 
 func (e *encoder) blocks(b provider.Block, v cty.Value, path provider.Path) {
+	v, _ = v.Unmark() // a block's attributes have marks of their own
 	switch {
-	case b.MaxItems == 1 && v.IsNull():
+	case b.MaxItems == 1 && (v.IsNull() || !v.IsKnown()):
 		e.json = append(e.json, "null"...)
 	case b.MaxItems == 1:
 		e.block(b.Schema, v, path)
 	default:
 		e.json = append(e.json, '[')
-		for i, one := range v.AsValueSlice() {
+		for i, one := range elements(v) {
 			e.comma(i > 0)
 			e.block(b.Schema, one, append(slices.Clip(path), provider.IndexStep(i)))
 		}
@@ -74,9 +81,24 @@ func (e *encoder) blocks(b provider.Block, v cty.Value, path provider.Path) {
 	}
 }
 
+// elements are those of a list, set or tuple; of one that is not known none.
+func elements(v cty.Value) []cty.Value {
+	if v.IsNull() || !v.IsKnown() {
+		return nil
+	}
+	return v.AsValueSlice()
+}
+
 func (e *encoder) value(v cty.Value) {
+	if v.IsMarked() {
+		defer func(outer bool) { e.derived = outer }(e.derived)
+		v, _ = v.Unmark()
+		e.derived = true
+	}
 	ty := v.Type()
 	switch {
+	case e.masked && e.hidden && ty.IsPrimitiveType():
+		e.json = append(e.json, "null"...)
 	case v.IsNull():
 		e.json = append(e.json, "null"...)
 	case ty == cty.Bool:
@@ -123,7 +145,7 @@ func (e *encoder) number(v cty.Value) {
 }
 
 func (e *encoder) keep(s string) {
-	if e.hidden && longEnough(s) {
+	if e.hidden && longEnough(s) || e.derived && utf8.RuneCountInString(s) >= minSecret {
 		e.sensitive = append(e.sensitive, s)
 	}
 }

@@ -21,6 +21,10 @@ type Config struct {
 	Providers []*Provider
 	// Notices name what is accepted and not yet in force.
 	Notices hcl.Diagnostics
+	// Secrets are the values of env() of 8 characters or more that stand outside of
+	// config blocks, whose secrets DecodeBody gives, and outside of the host block,
+	// which holds what the host says of itself.
+	Secrets []string
 }
 
 // Host is the `host` block.
@@ -117,10 +121,19 @@ type Restart struct {
 type Decoded struct {
 	// Config is what the plugin gets.
 	Config provider.Config
-	// Secrets are the values to keep out of every sink: those of env() of 8
-	// characters or more, and every string and number in a sensitive attribute of
-	// 6 or more, each as it is, without repetition.
+	// Secrets are the values to keep out of every sink: those of secret(), those of
+	// env() of 8 characters or more, every string and number in a sensitive
+	// attribute of 6 or more, and what was made of any of these, each as it is,
+	// without repetition.
 	Secrets []string
+	// FromSecret are the values of secret() alone, which are kept out of lists and
+	// results too.
+	FromSecret []string
+	// Masked is the config as Config.JSON has it, without what may be rotated: in
+	// the place of a sensitive value, or of one that cannot be made without env() or
+	// secret(), stands null, and in that of what these give a fixed text. It is the
+	// same before and after a secret or a variable has changed.
+	Masked []byte
 	// Command is the base name of the attribute `command`, if there is one: the
 	// one thing of a config that may be shown.
 	Command string
