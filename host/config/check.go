@@ -17,45 +17,8 @@ import (
 
 func (h *Host) check(d *decoder, src *hclsyntax.Block) {
 	h.Range = src.DefRange()
-	if !isLoopback(h.HTTP.Listen) && checkListen(h.HTTP.Listen) == nil {
-		d.errorf(rangeIn(src, "http", "listen"), "Listener off loopback",
-			"Without TLS and principals, which are not in force yet, the host listens on loopback only: "+
-				`set "127.0.0.1:7420", "[::1]:7420" or "localhost:7420".`)
-	}
+	d.host = src
 }
-
-func (d *decoder) addPlugin(c *Config, p *Plugin, src *hclsyntax.Block) {
-	p.Name, p.Range = src.Labels[0], src.DefRange()
-	label := src.LabelRanges[0]
-	if slug, err := Slug(p.Name); err != nil || slug != p.Name {
-		d.errorf(label, "Bad name of a plugin", "The name must hold lower case letters, digits and single dashes only, at most %d characters.", MaxSlug)
-		return
-	}
-	if slices.Contains(reservedPlugins, p.Name) {
-		d.errorf(label, "Name of a built-in plugin", "The plugin %q is built in. Give this one another name.", p.Name)
-		return
-	}
-	if before := c.Plugins[p.Name]; before != nil {
-		d.errorf(label, fmt.Sprintf("Second plugin %q", p.Name), "There is already one at %s. Give one of them another name.", where(before.Range))
-		return
-	}
-	c.Plugins[p.Name] = p
-	written := src.Body.Attributes
-	switch {
-	case written["command"] != nil:
-		if written["path"] != nil {
-			d.errorf(written["path"].NameRange, "Both path and command", "A plugin is an executable, with path, or a script, with command. Remove one.")
-		}
-	case d.inBroken:
-	case written["path"] == nil:
-		d.errorf(p.Range, `Missing attribute "path"`, "Set path to the plugin's executable.")
-	case written["sha256"] == nil:
-		d.errorf(p.Range, `Missing attribute "sha256"`, "Set sha256 to the checksum of the executable, as sha256sum prints it: only what has it is run.")
-	}
-}
-
-// reservedPlugins are the names that are, or will be, built in.
-var reservedPlugins = append([]string{"http"}, Builtin...)
 
 func (d *decoder) addProvider(c *Config, p *Provider, src *hclsyntax.Block) {
 	p.Label, p.Range, p.ConfigRange = src.Labels[0], src.DefRange(), src.DefRange()
@@ -118,6 +81,8 @@ func (c *Config) finish(d *decoder) {
 		c.checkNameOf(d, one.value, one.src)
 		c.checkGraceOf(d, one.value, one.src)
 	}
+	c.checkListener(d)
+	c.checkAccess(d)
 	if len(c.Providers) == 0 && !d.partial && !d.diags.HasErrors() {
 		d.diags = append(d.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "No provider",
 			Detail: "Nothing is declared, so nothing is offered. Add a block provider."})

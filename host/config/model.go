@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/drawbridge-mcp/drawbridge/shared/checksum"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
@@ -19,6 +20,10 @@ type Config struct {
 	Plugins map[string]*Plugin
 	// Providers are all of them, enabled or not, by slug.
 	Providers []*Provider
+	// Principals and Projects are in the order of the files. There are both or
+	// neither.
+	Principals []*Principal
+	Projects   []*Project
 	// Notices name what is accepted and not yet in force.
 	Notices hcl.Diagnostics
 	// Secrets are the values of env() of 8 characters or more that stand outside of
@@ -57,13 +62,21 @@ type HTTP struct {
 // Plugin is a `plugin` block: a third-party plugin.
 type Plugin struct {
 	Name string
-	// Path is absolute.
-	Path, SHA256 string
-	Command      string
-	Args, Files  []string
-	Version      string
-	MTLS         bool
-	Range        hcl.Range
+	// Path is the executable, absolute; "" for a script.
+	Path string
+	// SHA256 is the declared checksum, as shared/checksum has it, in digits of either case.
+	SHA256 string
+	// Command runs a script: absolute, or a name to look for in PATH. Args are its
+	// arguments, in which a name of Files stands for that file's absolute path.
+	Command string
+	Args    []string
+	// Files are what the checksum of a script is made of.
+	Files []checksum.Named
+	// Version is what the plugin has to say of itself; "" for anything.
+	Version string
+	MTLS    bool
+	// Range is the block's header, VersionRange the place of version, if it is there.
+	Range, VersionRange hcl.Range
 }
 
 // Provider is a `provider` block.
@@ -115,6 +128,51 @@ type Limits struct {
 type Restart struct {
 	Intensity                                          int
 	Period, Backoff, BackoffMax, StableAfter, Cooldown time.Duration
+}
+
+// Local is the reserved principal: whoever speaks over stdio, and who has the
+// token of the first start as long as no principal is declared. It has no block
+// and may be named in grants.
+const Local = "local"
+
+// Principal is a `principal` block: someone who may call. It has a token's hash
+// or an identity provider's word, never both.
+type Principal struct {
+	Name string
+	// TokenSHA256 is in lower case; "" with OIDC.
+	TokenSHA256 string
+	// Expires is when the token ceases to be taken; zero for never.
+	Expires time.Time
+	OIDC    *OIDC
+	// Range is the block's header.
+	Range hcl.Range
+}
+
+// OIDC is a principal's `oidc` block.
+type OIDC struct{ Issuer, Audience, Claim, Value string }
+
+// Project is a `project` block.
+type Project struct {
+	Name string
+	// Names and Surface are "", and NameMax is 0, where the host's hold.
+	Names   string
+	NameMax int
+	Surface string
+	Grants  []*Grant
+	// Range is the block's header.
+	Range hcl.Range
+}
+
+// Grant is a `grant` block of a project. A list that is empty allows nothing.
+type Grant struct {
+	Principals []string
+	// Provider is the provider's slug.
+	Provider                          string
+	Tools, Except, Resources, Prompts []string
+	Methods, ServerRequests           []string
+	Rate                              string
+	// Range is the block's header.
+	Range hcl.Range
 }
 
 // Decoded is a provider's config block after decoding against its plugin's schema.

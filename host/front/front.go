@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -54,6 +55,8 @@ type Options struct {
 	SessionIdle time.Duration
 	// PageSize is the most items of one page of a list.
 	PageSize int
+	// Project is the one that the client on stdio works in, "" where there is none.
+	Project string
 	// SpoolDir is where large messages are kept in unlinked files.
 	SpoolDir string
 	Logger   *slog.Logger
@@ -68,7 +71,12 @@ type Server struct {
 	identity json.RawMessage
 
 	audience audience
+	// leveled: a client has set the level of the servers' logs. They keep the last
+	// that they were told, so it stays true.
+	leveled  atomic.Bool
 	sessions sessions
+	// room has a place for each request over HTTP that may be in flight.
+	room chan struct{}
 
 	// base ends when requests in flight are to be cancelled, closing when no new
 	// ones are taken and streams are to end.
@@ -108,6 +116,8 @@ func New(opts Options) *Server {
 	}
 	s := &Server{opts: opts, broker: opts.Broker, log: opts.Logger, closing: make(chan struct{})}
 	s.identity = encode(implementation(opts.Version))
+	s.sessions.most = maxSessions
+	s.room = make(chan struct{}, maxWebRequests)
 	s.base, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }

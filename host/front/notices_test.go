@@ -73,7 +73,11 @@ func TestLogLevelIsThatOfTheSession(t *testing.T) {
 			t.Errorf("after %d messages: %s", want, m.text)
 		}
 	}
-	// Of no call.
+	// Of no call. What the curious one has brought about reaches nobody else.
+	s.Log("debug", fromServer(log("debug")))
+	if m := curious.next(); !strings.Contains(string(m.Params), `"debug"`) {
+		t.Errorf("got %s", m.text)
+	}
 	s.Log("info", fromServer(log("info")))
 	s.Log("error", fromServer(log("error")))
 	for c, want := range map[*pipeClient]int{quiet: 1, curious: 2, silent: 2} {
@@ -90,6 +94,17 @@ func TestLogLevelIsThatOfTheSession(t *testing.T) {
 	_ = curious.in.Close()
 	<-curious.done
 	eventually(t, "the level is forgotten", func() bool { return len(b.levelOf()) == 1 })
+}
+
+// As long as nobody has set a level, what a server sends by itself is passed.
+func TestNoLevelMeansWhatServersSend(t *testing.T) {
+	s := newServer(t, newFakeBroker())
+	c := connect(t, s)
+	c.initialize("2025-06-18")
+	s.Log("debug", fromServer(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":1}}`))
+	if m := c.next(); m.Method != "notifications/message" {
+		t.Errorf("got %s", m.text)
+	}
 }
 
 func TestModernLogsOnlyWhenAsked(t *testing.T) {

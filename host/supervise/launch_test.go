@@ -71,7 +71,7 @@ func TestC105_OutputBeforeTheHandshake(t *testing.T) {
 	builtin := func(role string) Exec { return Exec{Name: role, Builtin: true} }
 	own := func(role string) Exec {
 		path := copyPlugin(t, role)
-		return Exec{Name: "acme", Path: path, SHA256: checksum(t, path)}
+		return Exec{Name: "acme", Path: path, SHA256: sumOf(t, path)}
 	}
 	printsFirst, exits := own("prints-first"), own("exits")
 	for name, c := range map[string]struct {
@@ -86,7 +86,7 @@ func TestC105_OutputBeforeTheHandshake(t *testing.T) {
 		"not executable": {file("plain", "text", 0o640), filepath.Join(dir, "plain") + ` is not executable: its permissions are -rw-r-----`},
 		"text":           {file("text", "just text\nmore", 0o755), filepath.Join(dir, "text") + ` is no program for ` + runtime.GOOS + "/" + runtime.GOARCH + `: it begins with "just text"`},
 		"another cpu":    {file("elf", elf, 0o755), `is no program for`},
-		"script":         {file("script", "#!/bin/sh\necho hi\n", 0o755), filepath.Join(dir, "script") + ` is a script`},
+		"script":         {file("script", "#!/bin/sh\necho hi\n", 0o755), filepath.Join(dir, "script") + ` is a script: declare it with command, args and files instead of path`},
 		"missing":        {Exec{Name: "x", Path: filepath.Join(dir, "none"), SHA256: "00"}, filepath.Join(dir, "none") + ` does not exist`},
 		"a folder":       {Exec{Name: "x", Path: dir, SHA256: "00"}, dir + ` is no regular file`},
 		"netrpc":         {builtin("netrpc"), `speaks "netrpc"`},
@@ -123,7 +123,7 @@ func TestC105_OutputBeforeTheHandshake(t *testing.T) {
 	}
 }
 
-func checksum(t *testing.T, path string) string {
+func sumOf(t *testing.T, path string) string {
 	t.Helper()
 	body, err := os.ReadFile(path)
 	if err != nil {
@@ -160,7 +160,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 func TestChecksumDecides(t *testing.T) {
 	l := newLauncher(t)
 	path := copyPlugin(t, "good")
-	good := checksum(t, path)
+	good := sumOf(t, path)
 	spec := testSpec("")
 	start := func(sum string) (*Process, error) {
 		spec.Exec = Exec{Name: "acme", Path: path, SHA256: sum}
@@ -194,7 +194,7 @@ func TestChecksumDecides(t *testing.T) {
 	// A host that has not sealed it yet starts nothing, and names both.
 	l = newLauncher(t)
 	_, err = start(good)
-	if err == nil || !strings.Contains(err.Error(), good) || !strings.Contains(err.Error(), checksum(t, path)) {
+	if err == nil || !strings.Contains(err.Error(), good) || !strings.Contains(err.Error(), sumOf(t, path)) {
 		t.Errorf("tampered: %v", err)
 	}
 	if l.count["files"] != 0 {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 
-	"github.com/drawbridge-mcp/drawbridge/host/access"
-	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/config"
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -17,21 +15,21 @@ func newControl(h *host, launcher *supervise.Launcher) *control.Control {
 	return control.New(control.Options{
 		Info: h.info(),
 		Dir:  h.run.Base, LogDir: launcher.LogDir, Containment: launcher.Tier(),
-		Caller:   broker.Caller{Principal: access.Local},
-		Sessions: h.sessions, Broker: h.broker, Catalog: h.catalog,
+		Policy: h.gate.Policy, Sessions: h.sessions, Broker: h.broker, Catalog: h.catalog,
 		MaxRequest: h.cfg.Host.MaxRequest, Redact: h.redactor.Text, Logger: h.log,
 	})
 }
 
 // controlled are the providers that commands can name. There is one instance of
-// each, and one user, whose it is.
+// each, whose owner is who has a grant of it; while nothing is declared, "local".
 func controlled(cfg *config.Config) []control.Provider {
+	owners := ownersOf(cfg)
 	var out []control.Provider
 	for _, p := range cfg.Providers {
 		if p.Enabled {
-			one := control.Provider{Slug: p.Slug, Scope: p.Session.Scope, Owner: access.Local, Generation: 1}
-			if one.Scope == "shared" {
-				one.Owner = ""
+			one := control.Provider{Slug: p.Slug, Scope: p.Session.Scope, Generation: 1}
+			if one.Scope != "shared" {
+				one.Owner = owners[p.Slug].principal
 			}
 			out = append(out, one)
 		}

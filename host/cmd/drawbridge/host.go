@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/config"
@@ -39,6 +40,8 @@ type host struct {
 	images *containment.Images
 	run    *supervise.RunDir
 
+	// gate holds the policy in force.
+	gate     *access.Gate
 	plugins  plugins
 	catalog  *catalog.Store
 	sessions *session.Manager
@@ -56,16 +59,26 @@ type host struct {
 	stopCancel context.CancelFunc
 }
 
-// newHost makes a host; nothing runs yet. Its log goes to w, without secrets.
-// close must be called. With a tier the processes are held by that one, also where
-// a better one works.
-func newHost(ctx context.Context, cfg *config.Config, level slog.Level, tier containment.Tier, w io.Writer) (*host, error) {
-	h := &host{cfg: cfg, redactor: new(redact.Redactor)}
-	h.log = slog.New(slog.NewTextHandler(redact.Writer(w, h.redactor), &slog.HandlerOptions{Level: level}))
+// hostOptions are how a host is run, beyond what its configuration says.
+type hostOptions struct {
+	level slog.Level
+	// tier is what the processes are held by, also where a better one works; "" for
+	// the best.
+	tier containment.Tier
+	// project is the one that a client on stdio works in.
+	project string
+	// log gets the log, without secrets.
+	log io.Writer
+}
+
+// newHost makes a host; nothing runs yet. close must be called.
+func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, error) {
+	h := &host{cfg: cfg, redactor: new(redact.Redactor), gate: access.NewGate(access.GateOptions{}, access.New(access.From(cfg)))}
+	h.log = slog.New(slog.NewTextHandler(redact.Writer(o.log, h.redactor), &slog.HandlerOptions{Level: o.level}))
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	if err := h.contain(ctx, tier); err != nil {
+	if err := h.contain(ctx, o.tier); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -85,10 +98,10 @@ func newHost(ctx context.Context, cfg *config.Config, level slog.Level, tier con
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
 	})
-	h.broker = newBroker(cfg, h.sessions, h.catalog)
+	h.broker = newBroker(cfg, h.gate, h.sessions, h.catalog)
 	h.front = front.New(front.Options{
 		Broker: h.broker, Version: version, MaxRequest: cfg.Host.MaxRequest, WriteTimeout: cfg.Host.WriteTimeout,
-		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, SpoolDir: h.run.Path, Logger: h.log,
+		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, Project: o.project, SpoolDir: h.run.Path, Logger: h.log,
 	})
 	h.control = newControl(h, launcher)
 	return h, nil
@@ -156,7 +169,7 @@ func newCatalog(cfg *config.Config, log *slog.Logger, onChange func()) *catalog.
 	}, providers)
 }
 
-func newBroker(cfg *config.Config, sessions *session.Manager, store *catalog.Store) *broker.Broker {
+func newBroker(cfg *config.Config, gate *access.Gate, sessions *session.Manager, store *catalog.Store) *broker.Broker {
 	var providers []broker.Provider
 	for _, p := range cfg.Providers {
 		if p.Enabled {
@@ -166,7 +179,7 @@ func newBroker(cfg *config.Config, sessions *session.Manager, store *catalog.Sto
 		}
 	}
 	return broker.New(broker.Options{
-		Sessions: broker.Of(sessions), Catalog: store, Providers: providers,
+		Sessions: broker.Of(sessions), Catalog: store, Policy: gate.Policy, Providers: providers,
 		Bare: cfg.Host.Names == "bare", ListWait: cfg.Host.ListWait,
 	})
 }

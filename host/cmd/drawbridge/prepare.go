@@ -32,7 +32,9 @@ type plugins struct {
 // exec says how the plugin of p is run.
 func (pl plugins) exec(p *config.Provider) supervise.Exec {
 	if d, ok := pl.declared[p.Plugin]; ok {
-		return supervise.Exec{Name: d.Name, Path: d.Path, SHA256: d.SHA256, MTLS: d.MTLS}
+		return supervise.Exec{
+			Name: d.Name, Path: d.Path, SHA256: d.SHA256, Command: d.Command, Args: d.Args, Files: d.Files, MTLS: d.MTLS,
+		}
 	}
 	return supervise.Exec{Name: p.Plugin, Builtin: true}
 }
@@ -46,7 +48,7 @@ func (pl plugins) askable(cfg *config.Config) []*config.Provider {
 	var out []*config.Provider
 	for _, p := range cfg.Providers {
 		d, declared := pl.declared[p.Plugin]
-		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.Path != "" && d.SHA256 != "") {
+		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.SHA256 != "" && (d.Path != "" || d.Command != "" && len(d.Files) > 0)) {
 			out = append(out, p)
 		}
 	}
@@ -101,6 +103,10 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: err.Error(), Subject: p.Range.Ptr()})
 		return out
 	}
+	if wrong := pl.wrongVersion(p, about); wrong != nil {
+		out.fault(p, supervise.PhasePlugin, wrong)
+		return out
+	}
 	decoded, diags, missing := config.DecodeBody(p, about.Config, nil)
 	out.mistakes, out.secrets = diags, decoded.Secrets
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
@@ -123,6 +129,18 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	}
 	out.faults = append(out.faults, located...)
 	return out
+}
+
+// wrongVersion compares what the plugin of p says of itself with what is declared.
+func (pl plugins) wrongVersion(p *config.Provider, about provider.Description) *hcl.Diagnostic {
+	d := pl.declared[p.Plugin]
+	if d == nil || d.Version == "" || d.Version == about.Version {
+		return nil
+	}
+	return &hcl.Diagnostic{
+		Severity: hcl.DiagError, Summary: fmt.Sprintf("Another version of the plugin %q", d.Name), Subject: d.VersionRange.Ptr(),
+		Detail: fmt.Sprintf("It says that its version is %q, and the declared one is %q. Declare the one that you want to run, with its sha256.", about.Version, d.Version),
+	}
 }
 
 // withoutSecrets is what a plugin said of a config, without what the config holds.

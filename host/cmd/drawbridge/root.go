@@ -25,6 +25,8 @@ type globals struct {
 	tier     string
 	// host is the id, or its beginning, of the running host that is meant.
 	host string
+	// project is the one that "local" works in.
+	project string
 }
 
 func newRoot(std process) *cobra.Command {
@@ -56,6 +58,12 @@ func (g *globals) wantsJSON(cmd *cobra.Command) *cobra.Command {
 // addressesHost adds the flag of commands that a running host answers.
 func (g *globals) addressesHost(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&g.host, "host", "", "`ID` of the running host, or how it begins, where there are several")
+	return cmd
+}
+
+// inProject adds the flag of commands that act for "local".
+func (g *globals) inProject(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&g.project, "project", "", `the `+"`PROJECT`"+` to work in, where "local" has grants in several`)
 	return cmd
 }
 
@@ -91,7 +99,7 @@ func (g *globals) newHost(ctx context.Context, cfg *config.Config) (*host, error
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", g.logLevel)
 	}
-	return newHost(ctx, cfg, level, containment.Tier(g.tier), g.std.err)
+	return newHost(ctx, cfg, hostOptions{level: level, tier: containment.Tier(g.tier), project: g.project, log: g.std.err})
 }
 
 // exit is an error that was already told to the person, with its code.

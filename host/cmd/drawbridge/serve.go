@@ -15,6 +15,7 @@ import (
 
 	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 )
 
@@ -32,6 +33,9 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := g.readable()
 			if err != nil {
+				return err
+			}
+			if err := g.settleProject(cfg, stdio); err != nil {
 				return err
 			}
 			h, err := g.newHost(cmd.Context(), cfg)
@@ -56,11 +60,29 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 			return err
 		},
 	}
+	g.inProject(cmd)
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "serve one client on stdin and stdout")
 	// For diagnosis, and for the tests of the tiers that this machine would not choose.
 	cmd.Flags().StringVar(&g.tier, "containment-tier", "", "hold processes by `TIER` though a better one works here: pidns, subreaper")
 	_ = cmd.Flags().MarkHidden("containment-tier") // the flag is there
 	return cmd
+}
+
+// settleProject finds the project that the client on stdio works in.
+func (g *globals) settleProject(cfg *config.Config, stdio bool) error {
+	if !stdio {
+		if g.project != "" {
+			return errors.New("--project is for --stdio; over HTTP the project is part of the URL: /mcp/PROJECT")
+		}
+		return nil
+	}
+	policy := access.New(access.From(cfg))
+	project, ok := policy.Project(access.Local, g.project)
+	if !ok {
+		return control.NoProject(policy, g.project)
+	}
+	g.project = project
+	return nil
 }
 
 // begin starts a host and shows what is wrong with its configuration.
@@ -102,6 +124,7 @@ func (h *host) serveHTTP(ctx context.Context, p process) error {
 	if err != nil {
 		return err
 	}
+	h.gate.TakeFirst(token)
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", h.cfg.Host.HTTP.Listen)
 	if err != nil {
 		return fmt.Errorf("%w; stop what listens there, or set another address as host.http.listen", err)
@@ -110,7 +133,7 @@ func (h *host) serveHTTP(ctx context.Context, p process) error {
 		Listen:         listener.Addr().String(),
 		AllowedHosts:   h.cfg.Host.HTTP.AllowedHosts,
 		AllowedOrigins: h.cfg.Host.HTTP.AllowedOrigins,
-		Token:          token.Check,
+		Gate:           h.gate,
 	}), h.log)
 	url := fmt.Sprintf("http://%s/mcp", listener.Addr())
 	if err := h.takeCommands(ctx, url); err != nil {
@@ -118,7 +141,11 @@ func (h *host) serveHTTP(ctx context.Context, p process) error {
 		return err
 	}
 	fmt.Fprintf(p.out, "drawbridge: ready at %s\n", url)
-	fmt.Fprintf(p.out, "drawbridge: the token is in %s\n", token.Path())
+	if h.gate.Policy().Open() {
+		fmt.Fprintf(p.out, "drawbridge: the token is in %s\n", token.Path())
+	} else {
+		fmt.Fprintf(p.out, "drawbridge: principals are declared in %s, each with a token of its own\n", h.cfg.Path)
+	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {
