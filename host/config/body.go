@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -69,13 +70,14 @@ func DecodeBody(p *Provider, schema provider.Schema, lookup Lookup) (d Decoded, 
 }
 
 // masked is the config without what may be rotated: decoded once more with env()
-// and secret() blind, and with what is sensitive left out. What only the real
-// values make whole (a number, a name of a file) is left out too.
-func masked(p *Provider, schema provider.Schema, spec hcldec.Spec) []byte {
+// and secret() blind, so that what stands beside them in a text still counts, and
+// with what is sensitive masked. What only the real values make whole (a number, a
+// file's name) is masked too.
+func masked(p *Provider, schema provider.Schema, spec hcldec.Spec) json.RawMessage {
 	scope := newScope(place{base: p.BaseDir, home: home()})
 	scope.blind = true
 	value, _ := hcldec.Decode(p.Body, spec, scope.ctx)
-	e := encoder{p: p, root: schema, masked: true}
+	e := encoder{p: p, root: schema, masking: true}
 	e.block(schema, value, nil)
 	return e.json
 }
@@ -88,9 +90,10 @@ func commandOf(schema provider.Schema, value cty.Value) string {
 		return ""
 	}
 	command := value.GetAttr("command")
-	if command.IsMarked() || command.IsNull() || command.Type() != cty.String {
+	if hides(command) || command.IsNull() || command.Type() != cty.String {
 		return ""
 	}
+	command, _ = command.Unmark() // a default is no secret
 	words := strings.Fields(restore(command.AsString()))
 	if len(words) == 0 {
 		return ""

@@ -24,14 +24,26 @@ type encoder struct {
 	json      []byte
 	sensitive []string
 	diags     hcl.Diagnostics
-	// masked is set to leave out what is sensitive or not known.
-	masked bool
 	// incomplete is set when a value is not known.
 	incomplete bool
 	// at is the attribute that is being written; hidden says that it is a sensitive
 	// one, derived that env() or secret() had a part in the value.
 	at              provider.Path
 	hidden, derived bool
+	// masking is set where sensitive values, and those that are not known, are not to
+	// be written.
+	masking bool
+}
+
+// mask is what stands for a value that is not written. No string or number is it.
+const mask = `{"masked":true}`
+
+// masked writes the mask in the place of a value that is not to be written.
+func (e *encoder) masked(when bool) bool {
+	if e.masking && when {
+		e.json = append(e.json, mask...)
+	}
+	return e.masking && when
 }
 
 func (e *encoder) block(schema provider.Schema, v cty.Value, path provider.Path) {
@@ -49,8 +61,7 @@ func (e *encoder) block(schema provider.Schema, v cty.Value, path provider.Path)
 
 func (e *encoder) attribute(a provider.Attribute, v cty.Value, path provider.Path) {
 	switch {
-	case e.masked && !v.IsWhollyKnown():
-		e.json = append(e.json, "null"...)
+	case e.masked(!v.IsWhollyKnown()):
 	case !v.IsWhollyKnown():
 		e.incomplete = true // Load has said why
 	case v.IsNull() && a.Required:
@@ -67,13 +78,14 @@ func (e *encoder) attribute(a provider.Attribute, v cty.Value, path provider.Pat
 func (e *encoder) blocks(b provider.Block, v cty.Value, path provider.Path) {
 	v, _ = v.Unmark() // a block's attributes have marks of their own
 	switch {
-	case b.MaxItems == 1 && (v.IsNull() || !v.IsKnown()):
+	case e.masked(!v.IsKnown()):
+	case b.MaxItems == 1 && v.IsNull():
 		e.json = append(e.json, "null"...)
 	case b.MaxItems == 1:
 		e.block(b.Schema, v, path)
 	default:
 		e.json = append(e.json, '[')
-		for i, one := range elements(v) {
+		for i, one := range v.AsValueSlice() {
 			e.comma(i > 0)
 			e.block(b.Schema, one, append(slices.Clip(path), provider.IndexStep(i)))
 		}
@@ -81,24 +93,15 @@ func (e *encoder) blocks(b provider.Block, v cty.Value, path provider.Path) {
 	}
 }
 
-// elements are those of a list, set or tuple; of one that is not known none.
-func elements(v cty.Value) []cty.Value {
-	if v.IsNull() || !v.IsKnown() {
-		return nil
-	}
-	return v.AsValueSlice()
-}
-
 func (e *encoder) value(v cty.Value) {
 	if v.IsMarked() {
 		defer func(outer bool) { e.derived = outer }(e.derived)
+		e.derived = e.derived || hides(v)
 		v, _ = v.Unmark()
-		e.derived = true
 	}
 	ty := v.Type()
 	switch {
-	case e.masked && e.hidden && ty.IsPrimitiveType():
-		e.json = append(e.json, "null"...)
+	case e.masked(e.hidden && ty.IsPrimitiveType()):
 	case v.IsNull():
 		e.json = append(e.json, "null"...)
 	case ty == cty.Bool:

@@ -25,11 +25,17 @@ const minSecret = 8
 
 // fromEnv marks values that env() had a part in, fromSecret those of secret().
 // Templates, lists, maps and functions carry the marks along, so that what was
-// made of such a value is known as such wherever it ends up.
+// made of such a value is known as such wherever it ends up. envDefault marks those
+// that a default of env() had a part in, which is no secret and yet may give way to
+// one.
 type (
 	fromEnv    struct{}
 	fromSecret struct{}
+	envDefault struct{}
 )
+
+// hides says whether env() or secret() had a part in a value.
+func hides(v cty.Value) bool { return v.HasMark(fromEnv{}) || v.HasMark(fromSecret{}) }
 
 // Lookup answers secret(name): the value, and whether there is one. An error says
 // why the store cannot be used, and names the file.
@@ -98,7 +104,7 @@ func (s *scope) env() function.Function {
 			name, shown, marks := argument(args[0])
 			value, ok := os.LookupEnv(name)
 			if !ok && len(args) == 2 {
-				return args[1].WithMarks(marks), nil
+				return args[1].WithMarks(marks).Mark(envDefault{}), nil
 			}
 			if !ok {
 				return cty.NilVal, &callError{missing: true, summary: "Environment variable not set",
@@ -120,9 +126,10 @@ func (s *scope) env() function.Function {
 // argument is the text of a function's argument, and how a message may show it:
 // one that env() had a part in is not shown.
 func argument(v cty.Value) (text, shown string, marks cty.ValueMarks) {
+	hidden := hides(v)
 	v, marks = v.Unmark()
 	text = restore(v.AsString())
-	if len(marks) > 0 {
+	if hidden {
 		return text, "…", marks
 	}
 	return text, strconv.Quote(text), marks

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -187,11 +188,11 @@ type Decoded struct {
 	// FromSecret are the values of secret() alone, which are kept out of lists and
 	// results too.
 	FromSecret []string
-	// Masked is the config as Config.JSON has it, without what may be rotated: in
-	// the place of a sensitive value, or of one that cannot be made without env() or
-	// secret(), stands null, and in that of what these give a fixed text. It is the
-	// same before and after a secret or a variable has changed.
-	Masked []byte
+	// Masked is Config.JSON without what a secret's rotation changes: in the place of
+	// each sensitive value, and of one that cannot be made without env() or secret(),
+	// stands a mask, and in that of what these two give (a default included) one and
+	// the same text. Names of attributes and keys stay.
+	Masked json.RawMessage
 	// Command is the base name of the attribute `command`, if there is one: the
 	// one thing of a config that may be shown.
 	Command string

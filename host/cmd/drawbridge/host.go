@@ -267,6 +267,11 @@ func (h *host) close(hurry context.Context) {
 // upward carries what servers say to the parts above the sessions.
 type upward struct{ h *host }
 
+// Opened remembers what a server is together with its list.
+func (u upward) Opened(slug, _ string, s session.Server) {
+	u.h.catalog.Met(slug, catalog.Server{Era: s.Era.String(), Version: s.Version, Capabilities: s.Capabilities})
+}
+
 func (u upward) Tools(slug, instance string, defs []json.RawMessage) {
 	if err := u.h.catalog.Put(slug, instance, defs); err != nil {
 		u.h.log.Warn("some of a provider's tools are hidden", "provider", slug, "why", err)
