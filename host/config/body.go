@@ -51,6 +51,8 @@ func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing 
 		return d, diags, missing
 	}
 	d.Command = commandOf(schema, value)
+	masked := encoder{p: p, root: schema, masking: true}
+	masked.block(schema, value, nil)
 	value, _ = value.UnmarkDeep()
 	e := encoder{p: p, root: schema}
 	e.block(schema, value, nil)
@@ -61,6 +63,7 @@ func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing 
 		return d, diags, missing
 	}
 	d.Config = provider.Config{JSON: e.json, BaseDir: p.BaseDir}
+	d.Masked = masked.json
 	d.Secrets = unique(append(d.Secrets, e.sensitive...))
 	return d, diags, missing
 }
@@ -73,9 +76,10 @@ func commandOf(schema provider.Schema, value cty.Value) string {
 		return ""
 	}
 	command := value.GetAttr("command")
-	if command.IsMarked() || command.IsNull() || command.Type() != cty.String {
+	if command.HasMark(fromEnv{}) || command.IsNull() || command.Type() != cty.String {
 		return ""
 	}
+	command, _ = command.Unmark() // a default is no secret
 	words := strings.Fields(restore(command.AsString()))
 	if len(words) == 0 {
 		return ""

@@ -271,3 +271,50 @@ func TestFileFunction(t *testing.T) {
 		}
 	}
 }
+
+// TestDecodeBody_Masked: what a rotated secret changes is not in it, and
+// everything else is.
+func TestDecodeBody_Masked(t *testing.T) {
+	t.Setenv("DRAWBRIDGE_TEST_SET", "one")
+	masked := func(lines string) string {
+		t.Helper()
+		d, diags, missing := DecodeBody(bodyOf(t, lines), testSchema)
+		if diags.HasErrors() || missing != nil {
+			t.Fatal(diags, missing)
+		}
+		if !json.Valid(d.Masked) {
+			t.Fatalf("no JSON: %s", d.Masked)
+		}
+		return string(d.Masked)
+	}
+	lines := `
+    command = env("DRAWBRIDGE_TEST_UNSET", "fallback")
+    args    = ["a", "x-${env("DRAWBRIDGE_TEST_SET")}"]
+    token   = "hunter2"
+    keys    = ["first-key"]
+    env     = { A = "1", B = env("DRAWBRIDGE_TEST_SET") }
+    any     = { c = [env("DRAWBRIDGE_TEST_SET"), 1], "k-${env("DRAWBRIDGE_TEST_SET")}" = 2 }
+    proxy {
+      host     = "h"
+      password = "pass-word"
+    }`
+	const m = `{"masked":true}`
+	want := `{"command":` + m + `,"args":["a",` + m + `],"env":{"A":"1","B":` + m + `},"cwd":null,"token":` + m +
+		`,"keys":[` + m + `],"size":12,"verbose":null,"any":` + m + `,"proxy":{"host":"h","port":80,"password":` + m + `},"rule":[]}`
+	if diff := cmp.Diff(want, masked(lines)); diff != "" {
+		t.Error(diff)
+	}
+	t.Setenv("DRAWBRIDGE_TEST_SET", "another")
+	t.Setenv("DRAWBRIDGE_TEST_UNSET", "now it is")
+	rotated := strings.NewReplacer("hunter2", "hunter3", "first-key", "other-key", "pass-word", "word-pass").Replace(lines)
+	if diff := cmp.Diff(want, masked(rotated)); diff != "" {
+		t.Errorf("a rotated secret shows: %s", diff)
+	}
+	if masked(strings.Replace(lines, `"a"`, `"b"`, 1)) == want {
+		t.Error("another argument does not show")
+	}
+	d, _, _ := DecodeBody(bodyOf(t, `command = env("DRAWBRIDGE_TEST_NEVER", "/bin/tool")`), testSchema)
+	if d.Command != "tool" {
+		t.Errorf("the command of a default is shown as %q", d.Command)
+	}
+}

@@ -28,6 +28,20 @@ type encoder struct {
 	// sensitive one.
 	at     provider.Path
 	hidden bool
+	// masking is set where marked and sensitive values are not to be written.
+	masking bool
+}
+
+// mask is what stands for a value that is not written. No string or number is it.
+const mask = `{"masked":true}`
+
+// masked writes the mark of a value that is not to be written, if it is not.
+func (e *encoder) masked(v cty.Value, sensitive bool) bool {
+	if !e.masking || !sensitive && !v.IsMarked() {
+		return false
+	}
+	e.json = append(e.json, mask...)
+	return true
 }
 
 func (e *encoder) block(schema provider.Schema, v cty.Value, path provider.Path) {
@@ -45,6 +59,7 @@ func (e *encoder) block(schema provider.Schema, v cty.Value, path provider.Path)
 
 func (e *encoder) attribute(a provider.Attribute, v cty.Value, path provider.Path) {
 	switch {
+	case e.masked(v, false):
 	case !v.IsWhollyKnown():
 		e.incomplete = true // Load has said why
 	case v.IsNull() && a.Required:
@@ -60,6 +75,7 @@ func (e *encoder) attribute(a provider.Attribute, v cty.Value, path provider.Pat
 
 func (e *encoder) blocks(b provider.Block, v cty.Value, path provider.Path) {
 	switch {
+	case e.masked(v, false):
 	case b.MaxItems == 1 && v.IsNull():
 		e.json = append(e.json, "null"...)
 	case b.MaxItems == 1:
@@ -76,7 +92,9 @@ func (e *encoder) blocks(b provider.Block, v cty.Value, path provider.Path) {
 
 func (e *encoder) value(v cty.Value) {
 	ty := v.Type()
+	leaf := ty.IsPrimitiveType()
 	switch {
+	case e.masked(v, e.hidden && leaf):
 	case v.IsNull():
 		e.json = append(e.json, "null"...)
 	case ty == cty.Bool:

@@ -23,8 +23,12 @@ import (
 // protects.
 const minSecret = 8
 
-// fromEnv marks values that env() had a part in.
-type fromEnv struct{}
+// fromEnv marks values that env() had a part in. envDefault marks those that its
+// default had a part in, which is no secret and yet may give way to one.
+type (
+	fromEnv    struct{}
+	envDefault struct{}
+)
 
 // callError is what a function of ours says, before HCL wraps it.
 type callError struct {
@@ -74,7 +78,7 @@ func (s *scope) env() function.Function {
 			name, shown, marks := argument(args[0])
 			value, ok := os.LookupEnv(name)
 			if !ok && len(args) == 2 {
-				return args[1].WithMarks(marks), nil
+				return args[1].WithMarks(marks).Mark(envDefault{}), nil
 			}
 			if !ok {
 				return cty.NilVal, &callError{missing: true, summary: "Environment variable not set",
@@ -95,7 +99,7 @@ func (s *scope) env() function.Function {
 func argument(v cty.Value) (text, shown string, marks cty.ValueMarks) {
 	v, marks = v.Unmark()
 	text = restore(v.AsString())
-	if len(marks) > 0 {
+	if _, ok := marks[fromEnv{}]; ok {
 		return text, "…", marks
 	}
 	return text, strconv.Quote(text), marks

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -71,7 +72,11 @@ type Plugin struct {
 	// Version is what the plugin has to say of itself; "" for anything.
 	Version string
 	MTLS    bool
-	// Range is the block's header, VersionRange the place of version, if it is there.
+	// Found says that no block declares it: it was found in plugin_dir by its name.
+	// It has no SHA256; the lock file must have it.
+	Found bool
+	// Range is the block's header, or of one that was found the place that names it,
+	// VersionRange the place of version, if it is there.
 	Range, VersionRange hcl.Range
 }
 
@@ -179,6 +184,10 @@ type Decoded struct {
 	// characters or more, and every string and number in a sensitive attribute of
 	// 6 or more, each as it is, without repetition.
 	Secrets []string
+	// Masked is Config.JSON without what a secret's rotation changes: in the place of
+	// each sensitive value, and of each that env() had a part in (its default
+	// included), stands the same mark. Names of attributes and keys stay.
+	Masked json.RawMessage
 	// Command is the base name of the attribute `command`, if there is one: the
 	// one thing of a config that may be shown.
 	Command string

@@ -23,6 +23,8 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/journal"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -45,6 +47,7 @@ type host struct {
 	// gate holds the policy in force.
 	gate     *access.Gate
 	plugins  plugins
+	journal  *journal.Journal
 	catalog  *catalog.Store
 	sessions *session.Manager
 	broker   *broker.Broker
@@ -69,6 +72,8 @@ type hostOptions struct {
 	tier containment.Tier
 	// project is the one that a client on stdio works in.
 	project string
+	// fresh says that every server is to be asked anew what it has.
+	fresh bool
 	// log gets the log, without secrets.
 	log io.Writer
 }
@@ -84,6 +89,10 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		h.release()
 		return nil, err
 	}
+	if err := h.openJournal(); err != nil {
+		h.release()
+		return nil, err
+	}
 	launcher := &supervise.Launcher{
 		HostID: h.life.ID(),
 		RunDir: h.run.Path,
@@ -95,8 +104,8 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		Containment: h.held,
 		Images:      h.images,
 	}
-	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins}
-	h.catalog = newCatalog(cfg, h.log, func() { h.front.ToolsChanged() })
+	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins, lockPath: lock.PathFor(cfg.Path)}
+	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() })
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
 	})
@@ -163,6 +172,7 @@ func (h *host) release() {
 	if h.run != nil {
 		errs = append(errs, h.run.Close())
 	}
+	errs = append(errs, h.closeJournal())
 	if h.life != nil {
 		errs = append(errs, h.life.Close())
 	}
@@ -171,16 +181,11 @@ func (h *host) release() {
 	}
 }
 
-func newCatalog(cfg *config.Config, log *slog.Logger, onChange func()) *catalog.Store {
-	var providers []catalog.Provider
-	for _, p := range cfg.Providers {
-		if p.Enabled {
-			providers = append(providers, catalog.Provider{Slug: p.Slug, Tools: p.Tools, Except: p.Except})
-		}
-	}
+func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func()) *catalog.Store {
 	return catalog.New(catalog.Options{
-		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange, Logger: log,
-	}, providers)
+		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange,
+		Dir: filepath.Join(cfg.Host.StateDir, catalogFolder), Afresh: fresh, Logger: log,
+	}, catalogued(cfg))
 }
 
 func newBroker(cfg *config.Config, gate *access.Gate, sessions *session.Manager, store *catalog.Store) *broker.Broker {
@@ -198,8 +203,7 @@ func newBroker(cfg *config.Config, gate *access.Gate, sessions *session.Manager,
 	})
 }
 
-// start checks every provider and hands them to the sessions; the eager ones
-// start. With an error among the diagnostics, which is a mistake in the file,
+// start checks every provider and hands them to the sessions; none starts yet. With an error among the diagnostics, which is a mistake in the file,
 // nothing starts. What is wrong with one provider alone becomes its fault, and is
 // a warning here: it costs the others nothing.
 func (h *host) start(ctx context.Context) hcl.Diagnostics {
@@ -207,7 +211,8 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	if problem := checkTemp(); problem != nil {
 		return hcl.Diagnostics{problem}
 	}
-	for _, p := range h.plugins.prepare(ctx, h.cfg) {
+	all := h.plugins.prepare(ctx, h.cfg)
+	for _, p := range all {
 		h.redactor.Add(p.secrets...)
 		diags = append(diags, p.mistakes...)
 		for _, d := range p.faults {
@@ -220,14 +225,21 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
+	if diags = append(diags, h.identify(all)...); diags.HasErrors() {
+		return diags
+	}
 	h.sessions.Apply(h.specs)
-	h.control.SetProviders(controlled(h.cfg))
+	h.control.SetProviders(h.controlled())
+	return diags
+}
+
+// warm starts the eager providers.
+func (h *host) warm(ctx context.Context) {
 	for _, p := range h.cfg.Providers {
 		if p.Enabled && p.Start == "eager" && !p.Required {
 			h.warming.Go(func() { _, _ = h.sessions.Get(ctx, p.Slug) }) // its state tells how it went
 		}
 	}
-	return diags
 }
 
 // requireAll starts the required providers and ends the host if one cannot.
@@ -280,6 +292,11 @@ func (h *host) close(hurry context.Context) {
 
 // upward carries what servers say to the parts above the sessions.
 type upward struct{ h *host }
+
+// Opened remembers what a server is together with its list.
+func (u upward) Opened(slug, _ string, s session.Server) {
+	u.h.catalog.Met(slug, catalog.Server{Era: s.Era.String(), Version: s.Version, Capabilities: s.Capabilities})
+}
 
 func (u upward) Tools(slug, instance string, defs []json.RawMessage) {
 	if err := u.h.catalog.Put(slug, instance, defs); err != nil {

@@ -31,14 +31,14 @@ where the token is. Logs go to stderr; with --stdio nothing but MCP is on stdout
 Exit codes: 0 stopped as asked, 1 it could not run.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := g.readable()
+			cfg, err := g.lockedReadable()
 			if err != nil {
 				return err
 			}
 			if err := g.settleProject(cfg, stdio); err != nil {
 				return err
 			}
-			h, err := g.newHost(cmd.Context(), cfg)
+			h, err := g.newHost(cmd.Context(), cfg, false)
 			if err != nil {
 				return err
 			}
@@ -46,6 +46,7 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 			ctx, fail := context.WithCancelCause(cmd.Context())
 			defer fail(nil)
 			if err = g.begin(ctx, h); err == nil {
+				h.warm(ctx)
 				h.requireAll(ctx, fail)
 				if stdio {
 					err = h.serveStdio(ctx, g.std)
