@@ -158,7 +158,8 @@ func fileWith(path, value string) string {
 		}
 		for _, line := range lines {
 			set := strings.Fields(line)[0]
-			if set != names[len(names)-1] && !(set == "token_sha256" && strings.HasPrefix(path, "principal.oidc")) {
+			instead := set == "token_sha256" && strings.HasPrefix(path, "principal.oidc")
+			if set != names[len(names)-1] && !instead {
 				open.WriteString(line + "\n")
 			}
 		}

@@ -47,6 +47,9 @@ const day = 24 * time.Hour
 // maxDays keeps a duration far below what an int64 of nanoseconds can hold.
 const maxDays = 36500
 
+// ParseDuration reads a duration as files have it: "90d", "1h30m", "250ms".
+func ParseDuration(s string) (time.Duration, error) { return parseDuration(s) }
+
 // parseDuration reads "90d", "1h30m", "250ms": Go's notation with days before it.
 func parseDuration(s string) (time.Duration, error) {
 	if s == "" {

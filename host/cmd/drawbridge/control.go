@@ -38,7 +38,9 @@ func (h *host) controlled() []control.Provider {
 
 // info says to commands which host this is.
 func (h *host) info() control.Info {
-	return control.Info{ID: h.life.ID(), Version: version, Config: canonical(h.cfg.Path), StateDir: h.cfg.Host.StateDir}
+	return control.Info{
+		ID: h.life.ID(), Version: version, Config: canonical(h.cfg.Path), StateDir: h.cfg.Host.StateDir, WhyNotMore: h.whyNotMore(),
+	}
 }
 
 // takeCommands opens the command socket of a host that serves at url, "" on stdio.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/journal"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -37,12 +40,14 @@ type host struct {
 	// is what its processes are held by.
 	life   *containment.Run
 	held   *containment.Guarded
+	tier   containment.Tier // asked for, "" for the best
 	images *containment.Images
 	run    *supervise.RunDir
 
 	// gate holds the policy in force.
 	gate     *access.Gate
 	plugins  plugins
+	journal  *journal.Journal
 	catalog  *catalog.Store
 	sessions *session.Manager
 	broker   *broker.Broker
@@ -75,12 +80,16 @@ type hostOptions struct {
 
 // newHost makes a host; nothing runs yet. close must be called.
 func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, error) {
-	h := &host{cfg: cfg, redactor: new(redact.Redactor), gate: access.NewGate(access.GateOptions{}, access.New(access.From(cfg)))}
+	h := &host{cfg: cfg, redactor: new(redact.Redactor), tier: o.tier, gate: access.NewGate(access.GateOptions{}, access.New(access.From(cfg)))}
 	h.log = slog.New(slog.NewTextHandler(redact.Writer(o.log, h.redactor), &slog.HandlerOptions{Level: o.level}))
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	if err := h.contain(ctx, o.tier); err != nil {
+	if err := h.contain(ctx); err != nil {
+		h.release()
+		return nil, err
+	}
+	if err := h.openJournal(); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -95,7 +104,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		Containment: h.held,
 		Images:      h.images,
 	}
-	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins}
+	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins, lockPath: lock.PathFor(cfg.Path)}
 	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() })
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
@@ -111,7 +120,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 
 // contain ends what dead hosts left in this state dir, registers this one, and
 // finds out how its processes can be held.
-func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
+func (h *host) contain(ctx context.Context) (err error) {
 	state := h.cfg.Host.StateDir
 	if h.life, err = containment.NewRun(ctx, state); err != nil {
 		return err
@@ -133,13 +142,25 @@ func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
 		return err
 	}
 	h.held, err = containment.Open(containment.Options{
-		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: tier, Run: h.life, Log: h.log,
+		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: h.tier, Run: h.life, Log: h.log,
 	})
 	if err != nil {
 		return err
 	}
 	h.images = containment.NewImages(h.run.Path)
 	return nil
+}
+
+// whyNotMore says why no better tier is used, "" where there is none.
+func (h *host) whyNotMore() string {
+	var why []string
+	if h.tier != "" {
+		why = append(why, fmt.Sprintf("%s was asked for", h.tier))
+	}
+	if refused := h.held.Support().Why(); refused != "" {
+		why = append(why, refused)
+	}
+	return strings.Join(why, "; ")
 }
 
 // release gives up what contain took. Nothing runs any more.
@@ -151,6 +172,7 @@ func (h *host) release() {
 	if h.run != nil {
 		errs = append(errs, h.run.Close())
 	}
+	errs = append(errs, h.closeJournal())
 	if h.life != nil {
 		errs = append(errs, h.life.Close())
 	}
@@ -181,8 +203,7 @@ func newBroker(cfg *config.Config, gate *access.Gate, sessions *session.Manager,
 	})
 }
 
-// start checks every provider and hands them to the sessions; the eager ones
-// start. With an error among the diagnostics, which is a mistake in the file,
+// start checks every provider and hands them to the sessions; none starts yet. With an error among the diagnostics, which is a mistake in the file,
 // nothing starts. What is wrong with one provider alone becomes its fault, and is
 // a warning here: it costs the others nothing.
 func (h *host) start(ctx context.Context) hcl.Diagnostics {
@@ -209,12 +230,16 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	}
 	h.sessions.Apply(h.specs)
 	h.control.SetProviders(h.controlled())
+	return diags
+}
+
+// warm starts the eager providers.
+func (h *host) warm(ctx context.Context) {
 	for _, p := range h.cfg.Providers {
 		if p.Enabled && p.Start == "eager" && !p.Required {
 			h.warming.Go(func() { _, _ = h.sessions.Get(ctx, p.Slug) }) // its state tells how it went
 		}
 	}
-	return diags
 }
 
 // requireAll starts the required providers and ends the host if one cannot.

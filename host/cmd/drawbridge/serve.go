@@ -31,7 +31,7 @@ where the token is. Logs go to stderr; with --stdio nothing but MCP is on stdout
 Exit codes: 0 stopped as asked, 1 it could not run.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := g.readable()
+			cfg, err := g.lockedReadable()
 			if err != nil {
 				return err
 			}
@@ -42,10 +42,11 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 			if err != nil {
 				return err
 			}
-			h.log.Info("containment", "tier", h.held.Tier(), "why_not_more", h.held.Support().Why())
+			h.log.Info("containment", "tier", h.held.Tier(), "why_not_more", h.whyNotMore())
 			ctx, fail := context.WithCancelCause(cmd.Context())
 			defer fail(nil)
 			if err = g.begin(ctx, h); err == nil {
+				h.warm(ctx)
 				h.requireAll(ctx, fail)
 				if stdio {
 					err = h.serveStdio(ctx, g.std)
