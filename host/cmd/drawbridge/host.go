@@ -44,15 +44,16 @@ type host struct {
 	images *containment.Images
 	run    *supervise.RunDir
 
-	// gate holds the policy in force.
-	gate     *access.Gate
-	plugins  plugins
-	journal  *journal.Journal
-	catalog  *catalog.Store
-	sessions *session.Manager
-	broker   *broker.Broker
-	front    *front.Server
-	control  *control.Control
+	// gate holds the policy in force, identities what verifies issuers' tokens for it.
+	gate       *access.Gate
+	identities *access.OIDC
+	plugins    plugins
+	journal    *journal.Journal
+	catalog    *catalog.Store
+	sessions   *session.Manager
+	broker     *broker.Broker
+	front      *front.Server
+	control    *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
 	// warming are the starts that nobody waits for.
@@ -80,8 +81,9 @@ type hostOptions struct {
 
 // newHost makes a host; nothing runs yet. close must be called.
 func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, error) {
-	h := &host{cfg: cfg, redactor: new(redact.Redactor), tier: o.tier, gate: access.NewGate(access.GateOptions{}, access.New(access.From(cfg)))}
+	h := &host{cfg: cfg, redactor: new(redact.Redactor), tier: o.tier}
 	h.log = slog.New(slog.NewTextHandler(redact.Writer(o.log, h.redactor), &slog.HandlerOptions{Level: o.level}))
+	h.newGate(cfg)
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}

@@ -118,7 +118,7 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		out.fault(p, supervise.PhasePlugin, wrong)
 		return out
 	}
-	decoded, diags, missing := config.DecodeBody(p, about.Config)
+	decoded, diags, missing := config.DecodeBody(p, about.Config, nil)
 	out.mistakes, out.secrets = diags, decoded.Secrets
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
 	if missing.HasErrors() {

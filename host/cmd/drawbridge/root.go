@@ -44,9 +44,22 @@ What crosses the bridge is what the file on disk declares, and nothing else.`,
 	root.PersistentFlags().StringVar(&g.config, "config", "",
 		"configuration `PATH`, a file or a folder of *.hcl (default $DRAWBRIDGE_CONFIG, ./providers.hcl, or $XDG_CONFIG_HOME/drawbridge/)")
 	root.PersistentFlags().StringVar(&g.logLevel, "log-level", "info", "`LEVEL` of the log on stderr: debug, info, warn, error")
-	root.AddCommand(newServe(g), newValidate(g), newFmt(g), newPlan(g), newLock(g), newTools(g), newCall(g),
-		newAccess(g), newToken(g),
-		newStatus(g), newRestart(g), newLogs(g), newVersion(g))
+	root.AddCommand(
+		newServe(g),
+		newValidate(g),
+		newFmt(g),
+		newPlan(g),
+		newLock(g),
+		newTools(g),
+		newCall(g),
+		newAccess(g),
+		newToken(g),
+		newSecret(g),
+		newStatus(g),
+		newRestart(g),
+		newLogs(g),
+		newVersion(g),
+	)
 	return root
 }
 
