@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/internal/fakeserver"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
@@ -282,6 +283,36 @@ func TestAStormOfListChangedCostsLittle(t *testing.T) {
 		}
 		if n := len(changes(c)); n > 1 {
 			t.Errorf("%d list_changed", n)
+		}
+	})
+}
+
+// TestC089_AListThatFailsHoldsUpNobody: the list does not wait for a provider whose
+// list has failed, be it ever so patient; that one's tools come when it has them,
+// and the client is told. Nothing of a list that failed is kept.
+func TestC089_AListThatFailsHoldsUpNobody(t *testing.T) {
+	waiting(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+		const fails = 10 * time.Second
+		c := open(config(t, p, `list_wait = "60s"`,
+			provider{name: "one", args: []string{"--tools", "echo"}},
+			provider{name: "two", args: []string{"--tools", "echo", "--list-fail-for", fails.String()}, body: limits(`start_timeout = "60s"`)},
+		))
+		began := time.Now()
+		if got := names(t, c); !slices.Equal(got, []string{"one_echo"}) {
+			t.Errorf("at first, %v is listed", got)
+		}
+		if took := time.Since(began); took > fails {
+			t.Errorf("the first list took %s", took)
+		}
+		if n := len(catalogs(t, p)); n != 1 {
+			t.Errorf("%d catalogs are kept, want that of the list which is whole", n)
+		}
+		eventually(t, "the client is not told", func() bool { return len(changes(c)) == 1 })
+		if got := names(t, c); !slices.Equal(got, []string{"one_echo", "two_echo"}) {
+			t.Errorf("later, %v is listed", got)
+		}
+		if n := starts(logged(t, p, "two")); n != 1 {
+			t.Errorf("the server was started %d times", n)
 		}
 	})
 }
