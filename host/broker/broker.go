@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
@@ -61,6 +62,8 @@ type Options struct {
 	Sessions  Sessions
 	Catalog   Catalog
 	Providers []Provider
+	// Policy is the policy in force, asked anew each time.
+	Policy func() *access.Policy
 	// Bare says that exposed names carry no slug.
 	Bare bool
 	// ListWait is how long a list waits for providers that have no catalog yet.
@@ -93,19 +96,41 @@ type Caller struct {
 // Prepare makes a list worth taking: providers without a catalog are started and
 // waited for, list_wait at most; what comes later is notified. A provider that
 // has failed is not waited for.
-func (b *Broker) Prepare(ctx context.Context, _ Caller) {
-	b.warm(ctx, b.unlisted(), b.opts.ListWait)
+func (b *Broker) Prepare(ctx context.Context, caller Caller) {
+	b.warm(ctx, b.unlisted(caller), b.opts.ListWait)
 }
 
 // Tools returns the tools that a caller may see now.
-func (b *Broker) Tools(Caller) []*catalog.Tool { return b.opts.Catalog.Snapshot().Tools() }
+func (b *Broker) Tools(caller Caller) []*catalog.Tool {
+	var out []*catalog.Tool
+	for _, t := range b.opts.Catalog.Snapshot().Tools() {
+		if b.grants(caller, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
 
-// unlisted are the providers that have no catalog and have not failed.
-func (b *Broker) unlisted() []string {
-	known := b.opts.Catalog.Snapshot()
+// grants says whether a caller may see and call a tool.
+func (b *Broker) grants(caller Caller, t *catalog.Tool) bool {
+	return b.opts.Policy().Decide(caller.Principal, caller.Project, access.Item{Kind: access.KindTool, Provider: t.Provider, Name: t.Name}).Allowed
+}
+
+// find is the tool of an exposed name, if it is the caller's.
+func (b *Broker) find(caller Caller, exposed string) (*catalog.Tool, bool) {
+	t, ok := b.opts.Catalog.Snapshot().Find(exposed)
+	if !ok || !b.grants(caller, t) {
+		return nil, false
+	}
+	return t, true
+}
+
+// unlisted are the caller's providers that have no catalog and have not failed.
+func (b *Broker) unlisted(caller Caller) []string {
+	known, policy := b.opts.Catalog.Snapshot(), b.opts.Policy()
 	var out []string
 	for slug := range b.providers {
-		if known.Known(slug) {
+		if known.Known(slug) || !policy.Sees(caller.Principal, caller.Project, slug) {
 			continue
 		}
 		if s, ok := b.opts.Sessions.State(slug); ok && s.Failure != nil {
@@ -143,23 +168,23 @@ var errNotListed = errors.New("no tool of this name is known yet, and not all pr
 // the provider whose slug it carries, if that one has no catalog yet; bare
 // names carry none, so they start all that have none. The error is why that
 // provider did not start in the time of a call that arrived then.
-func (b *Broker) resolve(ctx context.Context, arrived time.Time, exposed string) (*catalog.Tool, string, error) {
-	if t, ok := b.opts.Catalog.Snapshot().Find(exposed); ok {
+func (b *Broker) resolve(ctx context.Context, caller Caller, arrived time.Time, exposed string) (*catalog.Tool, string, error) {
+	if t, ok := b.find(caller, exposed); ok {
 		return t, t.Provider, nil
 	}
 	if b.opts.Bare {
-		b.warm(ctx, b.unlisted(), b.opts.ListWait)
-		if t, ok := b.opts.Catalog.Snapshot().Find(exposed); ok {
+		b.warm(ctx, b.unlisted(caller), b.opts.ListWait)
+		if t, ok := b.find(caller, exposed); ok {
 			return t, t.Provider, nil
 		}
-		if len(b.unlisted()) > 0 {
+		if len(b.unlisted(caller)) > 0 {
 			return nil, "", errNotListed // it may be one of theirs
 		}
 		return nil, "", nil
 	}
 	slug, _, ok := strings.Cut(exposed, "_")
 	p, declared := b.providers[slug]
-	if !ok || !declared || b.opts.Catalog.Snapshot().Known(slug) {
+	if !ok || !declared || !b.opts.Policy().Sees(caller.Principal, caller.Project, slug) || b.opts.Catalog.Snapshot().Known(slug) {
 		return nil, "", nil
 	}
 	ctx, cancel := withLimit(ctx, arrived, p.CallTimeoutMax)
@@ -167,7 +192,7 @@ func (b *Broker) resolve(ctx context.Context, arrived time.Time, exposed string)
 	if _, err := b.opts.Sessions.Get(ctx, slug); err != nil {
 		return nil, slug, err
 	}
-	t, _ := b.opts.Catalog.Snapshot().Find(exposed)
+	t, _ := b.find(caller, exposed)
 	return t, slug, nil
 }
 

@@ -48,7 +48,7 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 		return Reply{Outcome: Denied, Err: &rpc.Error{Code: rpc.CodeInvalidParams, Message: `params.name is missing or no string: say which tool to call`}}
 	}
 	arrived := time.Now()
-	tool, slug, err := b.resolve(ctx, arrived, exposed)
+	tool, slug, err := b.resolve(ctx, c.Caller, arrived, exposed)
 	switch {
 	case err != nil:
 		return notStarted(ctx, slug, exposed, err)
@@ -67,8 +67,9 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 	if err != nil {
 		return notStarted(ctx, tool.Provider, tool.Name, err)
 	}
-	// What takes the call may have listed anew since the name was resolved.
-	if tool, ok = b.opts.Catalog.Snapshot().Find(exposed); !ok || tool.Provider != p.Slug {
+	// What takes the call may have listed anew since the name was resolved, and what
+	// the caller has may have changed.
+	if tool, ok = b.find(c.Caller, exposed); !ok || tool.Provider != p.Slug {
 		return unknownTool(exposed)
 	}
 	if c.Admit != nil {

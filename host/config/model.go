@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -20,8 +21,16 @@ type Config struct {
 	Plugins map[string]*Plugin
 	// Providers are all of them, enabled or not, by slug.
 	Providers []*Provider
+	// Principals and Projects are in the order of the files. There are both or
+	// neither.
+	Principals []*Principal
+	Projects   []*Project
 	// Notices name what is accepted and not yet in force.
 	Notices hcl.Diagnostics
+	// Secrets are the values of env() of 8 characters or more that stand outside of
+	// config blocks, whose secrets DecodeBody gives, and outside of the host block,
+	// which holds what the host says of itself.
+	Secrets []string
 }
 
 // Host is the `host` block.
@@ -67,7 +76,11 @@ type Plugin struct {
 	// Version is what the plugin has to say of itself; "" for anything.
 	Version string
 	MTLS    bool
-	// Range is the block's header, VersionRange the place of version, if it is there.
+	// Found says that no block declares it: it was found in plugin_dir by its name.
+	// It has no SHA256; the lock file must have it.
+	Found bool
+	// Range is the block's header, or of one that was found the place that names it,
+	// VersionRange the place of version, if it is there.
 	Range, VersionRange hcl.Range
 }
 
@@ -122,14 +135,68 @@ type Restart struct {
 	Period, Backoff, BackoffMax, StableAfter, Cooldown time.Duration
 }
 
+// Local is the reserved principal: whoever speaks over stdio, and who has the
+// token of the first start as long as no principal is declared. It has no block
+// and may be named in grants.
+const Local = "local"
+
+// Principal is a `principal` block: someone who may call. It has a token's hash
+// or an identity provider's word, never both.
+type Principal struct {
+	Name string
+	// TokenSHA256 is in lower case; "" with OIDC.
+	TokenSHA256 string
+	// Expires is when the token ceases to be taken; zero for never.
+	Expires time.Time
+	OIDC    *OIDC
+	// Range is the block's header.
+	Range hcl.Range
+}
+
+// OIDC is a principal's `oidc` block.
+type OIDC struct{ Issuer, Audience, Claim, Value string }
+
+// Project is a `project` block.
+type Project struct {
+	Name string
+	// Names and Surface are "", and NameMax is 0, where the host's hold.
+	Names   string
+	NameMax int
+	Surface string
+	Grants  []*Grant
+	// Range is the block's header.
+	Range hcl.Range
+}
+
+// Grant is a `grant` block of a project. A list that is empty allows nothing.
+type Grant struct {
+	Principals []string
+	// Provider is the provider's slug.
+	Provider                          string
+	Tools, Except, Resources, Prompts []string
+	Methods, ServerRequests           []string
+	Rate                              string
+	// Range is the block's header.
+	Range hcl.Range
+}
+
 // Decoded is a provider's config block after decoding against its plugin's schema.
 type Decoded struct {
 	// Config is what the plugin gets.
 	Config provider.Config
-	// Secrets are the values to keep out of every sink: those of env() of 8
-	// characters or more, and every string and number in a sensitive attribute of
-	// 6 or more, each as it is, without repetition.
+	// Secrets are the values to keep out of every sink: those of secret(), those of
+	// env() of 8 characters or more, every string and number in a sensitive
+	// attribute of 6 or more, and what was made of any of these, each as it is,
+	// without repetition.
 	Secrets []string
+	// FromSecret are the values of secret() alone, which are kept out of lists and
+	// results too.
+	FromSecret []string
+	// Masked is Config.JSON without what a secret's rotation changes: in the place of
+	// each sensitive value, and of one that cannot be made without env() or secret(),
+	// stands a mask, and in that of what these two give (a default included) one and
+	// the same text. Names of attributes and keys stay.
+	Masked json.RawMessage
 	// Command is the base name of the attribute `command`, if there is one: the
 	// one thing of a config that may be shown.
 	Command string

@@ -29,23 +29,21 @@ const (
 
 // pendings are consulted in order; the first line that fits counts.
 var pendings = []pending{
-	{"principal", "", refuse, "Access control is not in force: whoever has the token sees and calls everything. Remove the block."},
-	{"project", "", refuse, "Access control is not in force: whoever has the token sees and calls everything. Remove the block."},
+	{"principal.oidc", "", refuse, "Tokens of identity providers are not verified. Set token_sha256."},
 	{"host.locked", "true", refuse, "There is no lock file, and definitions are not compared. Remove it."},
 	{"host.journal.sync", "full", refuse, "No journal is written. Remove it."},
 	{"host.surface", "search", refuse, `Every tool is shown under its own name. Remove it, or set "direct".`},
-	{"host.http.tls", "", refuse, "HTTP is served on loopback only, without TLS. Remove the block."},
+	{"project.surface", "search", refuse, `Every tool is shown under its own name. Remove it, or set "direct".`},
 	{"provider.discovery", "required", refuse, "What a caller was shown is not remembered. Remove it."},
 	{"provider.recheck", "before_call", refuse, "Definitions are not read again before a call. Remove it."},
 	{"provider.session.scope", "client", refuse, "There is one server process for each provider. Remove it."},
 	{"provider.session.scope", "call", refuse, "There is one server process for each provider. Remove it."},
 	{"provider.session.stateful", "true", refuse, "Calls to a server process that replaced another are not refused. Remove it."},
 
-	{"host.plugin_dir", "", note, "Plugins are found through plugin blocks only."},
+	{"project.grant.rate", "", note, "Calls are not counted."},
 	{"host.watch", "true", note, "Start the host again to have a change in force."},
 	{"host.journal", "", note, "No journal is written."},
 	{"host.artifacts", "", note, "Results of any size are passed as they are."},
-	{"host.http.public_url", "", note, "Nothing is published under it."},
 	{"provider.refresh_interval", "", note, "Lists are read at the start and when the server says that they changed."},
 	{"provider.overlap", "true", note, "There is no reload."},
 	{"provider.session.idle_stop", "", note, "Server processes run until the host stops."},

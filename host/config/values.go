@@ -47,6 +47,9 @@ const day = 24 * time.Hour
 // maxDays keeps a duration far below what an int64 of nanoseconds can hold.
 const maxDays = 36500
 
+// ParseDuration reads a duration as files have it: "90d", "1h30m", "250ms".
+func ParseDuration(s string) (time.Duration, error) { return parseDuration(s) }
+
 // parseDuration reads "90d", "1h30m", "250ms": Go's notation with days before it.
 func parseDuration(s string) (time.Duration, error) {
 	if s == "" {
@@ -135,19 +138,54 @@ func notEmpty(s string) error {
 // something in other notations is refused: in `except` a pattern that silently
 // matches nothing would leave a gate open.
 func checkGlob(s string) error {
+	if strings.HasPrefix(s, "!") {
+		return errors.New("must not begin with !; name what is to be left out in `except`")
+	}
+	return checkPattern(s, "?[]{}\\", `? [ ] { } \`)
+}
+
+// checkURIGlob is checkGlob for URIs, in which ? and brackets stand for
+// themselves.
+func checkURIGlob(s string) error { return checkPattern(s, "{}\\", `{ } \`) }
+
+func checkPattern(s, not, inWords string) error {
 	switch {
 	case s == "":
 		return errors.New("must not be empty")
 	case strings.TrimSpace(s) != s:
 		return errors.New("must not begin or end with white space")
-	case strings.HasPrefix(s, "!"):
-		return errors.New("must not begin with !; name what is to be left out in `except`")
-	case strings.ContainsAny(s, `?[]{}\`):
-		return errors.New(`must not hold any of ? [ ] { } \; the one wildcard is *, for any run of characters`)
+	case strings.ContainsAny(s, not):
+		return fmt.Errorf("must not hold any of %s; the one wildcard is *, for any run of characters", inWords)
 	case strings.ContainsFunc(s, unicode.IsControl):
 		return errors.New("must not hold control characters")
 	}
 	return nil
+}
+
+// Match says whether name matches a pattern in which "*" stands for any run of
+// characters, none included, and every other character for itself.
+func Match(pattern, name string) bool {
+	first, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, first) {
+		return false
+	}
+	name = name[len(first):]
+	for {
+		// What stands between two stars may match as early as it can: what is
+		// skipped later, the next star takes.
+		part, more, star := strings.Cut(rest, "*")
+		if !star {
+			return strings.HasSuffix(name, part)
+		}
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name, rest = name[at+len(part):], more
+	}
 }
 
 var hexDigest = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
@@ -211,21 +249,56 @@ func checkOrigin(s string) error {
 	return nil
 }
 
-// checkURL takes an absolute URL over HTTP.
-func checkURL(s string) error {
+// checkURL takes an absolute URL of a scheme, a host and a path, at which nobody on the
+// way can answer in place of the host: over https, or on this machine.
+func checkURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return errors.New(`must be a URL, like "https://bridge.example.com"`)
+		return nil, errors.New(`must be a URL, like "https://bridge.example.com"`)
 	}
-	return nil
+	ip := net.ParseIP(u.Hostname())
+	if local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); u.Scheme != "https" && !local {
+		return nil, errors.New("must begin with https://, for tokens and keys pass there; http:// is for this machine alone")
+	}
+	if u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return nil, errors.New("must have nothing but a scheme, a host and a path")
+	}
+	return u, nil
 }
 
-// checkTime takes a moment in RFC 3339's notation.
-func checkTime(s string) error {
-	if _, err := time.Parse(time.RFC3339, s); err != nil {
-		return errors.New(`must be a time like "2027-01-31T00:00:00Z"`)
+// checkPublicURL takes the URL of what stands at the root of the host.
+func checkPublicURL(s string) error {
+	u, err := checkURL(s)
+	if err == nil && strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/mcp") {
+		return errors.New("must not end with /mcp: that, and /mcp/PROJECT, stand below it")
 	}
-	return nil
+	return err
+}
+
+// checkIssuer takes the name of an OpenID Connect issuer, below which its keys are found.
+func checkIssuer(s string) error {
+	_, err := checkURL(s)
+	return err
+}
+
+// sha256OfNothing is what sha256sum prints for an empty input, which is what a
+// variable that is not set gives it. It would let in whoever has no token.
+const sha256OfNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+func checkTokenSHA256(s string) error {
+	if strings.EqualFold(s, sha256OfNothing) {
+		return errors.New("must not be the SHA-256 of an empty token")
+	}
+	return checkSHA256(s)
+}
+
+// parseTime takes a moment in RFC 3339's notation.
+func parseTime(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}, errors.New(`must be a time like "2027-01-31T00:00:00Z"`)
+	}
+	return t, nil
 }
 
 // checkRate takes "N/duration".

@@ -55,6 +55,8 @@ type Options struct {
 	SessionIdle time.Duration
 	// PageSize is the most items of one page of a list.
 	PageSize int
+	// Project is the one that the client on stdio works in, "" where there is none.
+	Project string
 	// SpoolDir is where large messages are kept in unlinked files.
 	SpoolDir string
 	Logger   *slog.Logger

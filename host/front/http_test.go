@@ -88,7 +88,7 @@ func TestC033_ALegacyClientThatHangsUpCancelsNothing(t *testing.T) {
 	}
 	eventually(t, "1 ends by itself", func() bool { return slices.Contains(b.ended(), "1 released") })
 	eventually(t, "nothing is pending", func() bool {
-		w := s.front.holdWebSession(session, "local")
+		w := s.front.holdWebSession(session, party{principal: "local"})
 		defer w.release()
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -246,7 +246,7 @@ func TestLogMessagesOfNoCallGoToTheStream(t *testing.T) {
 	log("alert") // nobody listens
 	st := s.listen(http.MethodGet, "", "Mcp-Session-Id", id)
 	eventually(t, "the stream is attached", func() bool {
-		w := s.front.holdWebSession(id, "local")
+		w := s.front.holdWebSession(id, party{principal: "local"})
 		defer w.release()
 		w.notices.mu.Lock()
 		defer w.notices.mu.Unlock()
@@ -278,7 +278,7 @@ func TestHTTPClientThatReadsNothingIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the request is over", func() bool {
-		w := s.front.holdWebSession(id, "local")
+		w := s.front.holdWebSession(id, party{principal: "local"})
 		defer w.release()
 		w.use.Lock()
 		defer w.use.Unlock()

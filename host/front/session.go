@@ -31,10 +31,11 @@ var (
 // session is what the host keeps of one client: of the whole pipe on stdio, of
 // one Mcp-Session-Id on HTTP. Modern requests on HTTP have none.
 type session struct {
-	server    *Server
-	id        string
-	principal string
-	notices   *notices
+	server *Server
+	id     string
+	// whose it is; nobody else's requests find it.
+	party
+	notices *notices
 	// ready is closed when `initialize` has been answered: what belongs to no
 	// request may follow, and nothing of it may come before.
 	ready chan struct{}
@@ -52,8 +53,11 @@ type session struct {
 	ended    bool
 }
 
-func (s *Server) newSession(principal string) *session {
-	n := &session{server: s, id: newSessionID(), principal: principal, ready: make(chan struct{}), inFlight: make(map[rpc.ID]*request)}
+// party is who asks: a principal, in one of the projects that it is granted in.
+type party struct{ principal, project string }
+
+func (s *Server) newSession(who party) *session {
+	n := &session{server: s, id: newSessionID(), party: who, ready: make(chan struct{}), inFlight: make(map[rpc.ID]*request)}
 	n.notices = newNotices(n.admits)
 	n.ctx, n.cancel = context.WithCancelCause(s.base)
 	return n
@@ -83,7 +87,7 @@ func (n *session) begin(r *request) (context.Context, *rpc.Error) {
 	ctx, cancel := context.WithCancelCause(n.ctx)
 	r.cancel = cancel
 	r.session = n
-	r.caller = broker.Caller{Principal: n.principal, Modern: r.era == modern}
+	r.caller = broker.Caller{Principal: n.principal, Project: n.project, Modern: r.era == modern}
 	if r.era == legacy {
 		r.caller.Session = n.id
 	}

@@ -31,10 +31,10 @@ type webSession struct {
 	stream   context.CancelFunc // ends it; nil for none
 }
 
-// startWebSession opens a session for a principal and holds it. When there are too
+// startWebSession opens a session for whom it is and holds it. When there are too
 // many, the one that makesRoom ends; nil when all of them are in use.
-func (s *Server) startWebSession(principal string) *webSession {
-	w := &webSession{session: s.newSession(principal), after: s.opts.SessionIdle}
+func (s *Server) startWebSession(who party) *webSession {
+	w := &webSession{session: s.newSession(who), after: s.opts.SessionIdle}
 	w.holders = 1
 	w.idle = time.AfterFunc(w.after, func() { s.expire(w) })
 	w.idle.Stop()
@@ -87,13 +87,13 @@ func (all *sessions) makesRoom() *webSession {
 	return found
 }
 
-// holdWebSession finds a principal's session and keeps it from expiring until
-// release. Another principal's is not there.
-func (s *Server) holdWebSession(id, principal string) *webSession {
+// holdWebSession finds a caller's session and keeps it from expiring until
+// release. Another principal's is not there, nor one of another project.
+func (s *Server) holdWebSession(id string, who party) *webSession {
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
 	w := s.sessions.byID[id]
-	if w == nil || w.principal != principal {
+	if w == nil || w.party != who {
 		return nil
 	}
 	w.use.Lock()
