@@ -26,6 +26,8 @@ type Config struct {
 	Projects   []*Project
 	// Notices name what is accepted and not yet in force.
 	Notices hcl.Diagnostics
+	// settings are for Changes.
+	settings map[string]setting
 }
 
 // Host is the `host` block.

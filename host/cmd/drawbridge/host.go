@@ -50,6 +50,8 @@ type host struct {
 	control  *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
+	// reloads keeps what a reload needs to know of the start and of other reloads.
+	reloads reloads
 	// warming are the starts that nobody waits for.
 	warming sync.WaitGroup
 
@@ -202,12 +204,14 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 			diags = append(diags, &warned)
 		}
 		h.specs = append(h.specs, p.spec)
+		h.reloads.started(p)
 	}
 	if diags.HasErrors() {
 		return diags
 	}
 	h.sessions.Apply(h.specs)
 	h.control.SetProviders(controlled(h.cfg))
+	h.reloads.inForce(h.cfg)
 	for _, p := range h.cfg.Providers {
 		if p.Enabled && p.Start == "eager" && !p.Required {
 			h.warming.Go(func() { _, _ = h.sessions.Get(ctx, p.Slug) }) // its state tells how it went

@@ -74,6 +74,8 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 // prepared is one provider, checked.
 type prepared struct {
 	spec session.Spec
+	// schema is that of the config block; nil where the plugin could not be asked.
+	schema *provider.Schema
 	// secrets are the values to keep out of every sink.
 	secrets []string
 	// mistakes are errors of the file, which nothing may start with; faults are
@@ -107,6 +109,7 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		out.fault(p, supervise.PhasePlugin, wrong)
 		return out
 	}
+	out.schema = &about.Config
 	decoded, diags, missing := config.DecodeBody(p, about.Config)
 	out.mistakes, out.secrets = diags, decoded.Secrets
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
