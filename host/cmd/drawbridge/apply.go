@@ -24,15 +24,24 @@ type reloads struct {
 
 // startedWith is a provider's config block as it was decoded at the start.
 type startedWith struct {
-	schema *provider.Schema
-	json   []byte
+	schema  *provider.Schema
+	decoded config.Decoded
+}
+
+// same says whether a config block is the one that its server was started with. Where
+// its text is, a secret that was rotated since makes no other of it.
+func (s startedWith) same(d config.Decoded, sameText bool) bool {
+	if sameText {
+		return bytes.Equal(s.decoded.Masked, d.Masked)
+	}
+	return bytes.Equal(s.decoded.Config.JSON, d.Config.JSON)
 }
 
 func (r *reloads) started(p prepared) {
 	if r.configs == nil {
 		r.configs = map[string]startedWith{}
 	}
-	r.configs[p.spec.Provider] = startedWith{p.schema, p.spec.Config.JSON}
+	r.configs[p.spec.Provider] = startedWith{p.schema, p.decoded}
 }
 
 // inForce records whose the providers are. The owner of one that nobody is granted
@@ -98,7 +107,7 @@ func (h *host) Apply(next *config.Config) hcl.Diagnostics {
 	}
 	h.gate.Swap(access.New(access.From(next)))
 	h.reloads.inForce(next)
-	h.control.SetProviders(controlled(next))
+	h.control.SetProviders(h.controlled(next))
 	h.front.ToolsChanged()
 	return diags
 }
@@ -111,14 +120,14 @@ func (h *host) changedConfigs(next *config.Config) hcl.Diagnostics {
 		if !ok {
 			continue // not enabled, then and now
 		}
-		same := bytes.Equal(h.cfg.ConfigSource(h.cfg.Providers[i]), next.ConfigSource(p)) // what there is without a schema
-		if was.schema != nil {
-			decoded, wrong, _ := config.DecodeBody(p, *was.schema)
+		same := bytes.Equal(h.cfg.ConfigSource(h.cfg.Providers[i]), next.ConfigSource(p))
+		if was.schema != nil { // else the text is all there is
+			decoded, wrong, _ := h.plugins.decode(p, *was.schema)
 			if wrong.HasErrors() {
 				diags = append(diags, wrong...)
 				continue
 			}
-			same = bytes.Equal(was.json, decoded.Config.JSON)
+			same = was.same(decoded, same)
 		}
 		if !same {
 			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: fmt.Sprintf("The config of provider %q changed", p.Label), Subject: p.ConfigRange.Ptr(),
