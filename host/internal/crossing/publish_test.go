@@ -61,11 +61,9 @@ func publish(t *testing.T, flags ...string) *published {
 		"project \"site\" {\n  grant {\n    principals = [\"ann\"]\n    provider = \"fake\"\n    tools = [\"*\"]\n  }\n}\n" +
 		"project \"shop\" {\n  grant {\n    principals = [\"bob\", \"ci\"]\n    provider = \"till\"\n    tools = [\"*\"]\n  }\n}\n"
 	out.h = hosttest.StartHTTP(t, setting{flags: flags}.command(t, p, "serve", "--config", p.Write(t, "providers.hcl", text)))
-	address, err := url.Parse(out.h.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out.via = hosttest.NewProxy(t, hosttest.NewAuthority(t), "bridge.example", address.Host).Transport()
+	proxy := hosttest.NewProxy(t, hosttest.NewAuthority(t), "bridge.example")
+	proxy.Forward(t, out.h.URL)
+	out.via = proxy.Transport()
 	t.Cleanup(out.via.CloseIdleConnections)
 	return out
 }

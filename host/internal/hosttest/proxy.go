@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"sync/atomic"
 	"testing"
 )
 
@@ -18,21 +19,23 @@ type Proxy struct {
 	Address string
 
 	authority *Authority
+	to        atomic.Pointer[url.URL]
 }
 
-// NewProxy starts a proxy under a name to what listens at target, host:port. The
+// NewProxy starts a proxy under a name; it has nothing behind it until Forward. The
 // test's end stops it.
-func NewProxy(t testing.TB, a *Authority, name, target string) *Proxy {
+func NewProxy(t testing.TB, a *Authority, name string) *Proxy {
 	t.Helper()
 	cert, key := a.Issue(t, name)
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := &url.URL{Scheme: "http", Host: target}
+	p := &Proxy{authority: a}
+	p.to.Store(&url.URL{Scheme: "http", Host: "127.0.0.1:1"})
 	transport := &http.Transport{}
 	srv := httptest.NewUnstartedServer(&httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(to)
+		r.SetURL(p.to.Load())
 		r.SetXForwarded()
 		r.Out.Host = r.In.Host
 	}})
@@ -43,7 +46,18 @@ func NewProxy(t testing.TB, a *Authority, name, target string) *Proxy {
 		srv.Close()
 		transport.CloseIdleConnections()
 	})
-	return &Proxy{srv.Listener.Addr().String(), a}
+	p.Address = srv.Listener.Addr().String()
+	return p
+}
+
+// Forward lets the proxy pass everything on to what serves a URL's host.
+func (p *Proxy) Forward(t testing.TB, address string) {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.to.Store(&url.URL{Scheme: u.Scheme, Host: u.Host})
 }
 
 // Transport reaches the proxy whatever name a URL has, and trusts its certificate.
