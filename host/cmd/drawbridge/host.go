@@ -45,6 +45,7 @@ type host struct {
 	plugins  plugins
 	catalog  *catalog.Store
 	sessions *session.Manager
+	cleaner  broker.Cleaner
 	broker   *broker.Broker
 	front    *front.Server
 	control  *control.Control
@@ -67,14 +68,21 @@ type hostOptions struct {
 	tier containment.Tier
 	// project is the one that a client on stdio works in.
 	project string
-	// log gets the log, without secrets.
-	log io.Writer
+	// log gets the log. redactor, if there is one, is what log takes secrets out by
+	// already.
+	log      io.Writer
+	redactor *redact.Redactor
 }
 
 // newHost makes a host; nothing runs yet. close must be called.
 func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, error) {
-	h := &host{cfg: cfg, redactor: new(redact.Redactor), gate: access.NewGate(access.GateOptions{}, access.New(access.From(cfg)))}
-	h.log = slog.New(slog.NewTextHandler(redact.Writer(o.log, h.redactor), &slog.HandlerOptions{Level: o.level}))
+	h := &host{cfg: cfg, redactor: o.redactor, gate: access.NewGate(access.GateOptions{}, access.New(access.From(cfg)))}
+	if h.redactor == nil {
+		h.redactor = new(redact.Redactor)
+		o.log = redact.Writer(o.log, h.redactor)
+	}
+	h.redactor.Add(cfg.Secrets...)
+	h.log = slog.New(slog.NewTextHandler(o.log, &slog.HandlerOptions{Level: o.level}))
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
@@ -87,18 +95,20 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		RunDir: h.run.Path,
 		LogDir: filepath.Join(cfg.Host.StateDir, logsFolder),
 		Logger: h.log,
-		Redact: h.redactor.Text,
-		Env:    os.Environ(),
+		Redact: h.redactor.Text, RedactHead: h.redactor.Head,
+		Env: os.Environ(),
 
 		Containment: h.held,
 		Images:      h.images,
 	}
-	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins}
+	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins, redactor: h.redactor}
 	h.catalog = newCatalog(cfg, h.log, func() { h.front.ToolsChanged() })
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
+		Redact: h.redactor.Text,
 	})
-	h.broker = newBroker(cfg, h.gate, h.sessions, h.catalog)
+	h.cleaner = broker.Cleaner{Secrets: h.redactor.Results, Dir: h.run.Path}
+	h.broker = newBroker(cfg, h)
 	h.front = front.New(front.Options{
 		Broker: h.broker, Version: version, MaxRequest: cfg.Host.MaxRequest, WriteTimeout: cfg.Host.WriteTimeout,
 		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, Project: o.project, SpoolDir: h.run.Path, Logger: h.log,
@@ -169,17 +179,18 @@ func newCatalog(cfg *config.Config, log *slog.Logger, onChange func()) *catalog.
 	}, providers)
 }
 
-func newBroker(cfg *config.Config, gate *access.Gate, sessions *session.Manager, store *catalog.Store) *broker.Broker {
+func newBroker(cfg *config.Config, h *host) *broker.Broker {
 	var providers []broker.Provider
 	for _, p := range cfg.Providers {
 		if p.Enabled {
 			providers = append(providers, broker.Provider{
 				Slug: p.Slug, Label: p.Label, MaxMessage: p.Limits.MaxMessage, CallTimeoutMax: p.Limits.CallTimeoutMax,
+				KeepSecrets: !p.RedactResults,
 			})
 		}
 	}
 	return broker.New(broker.Options{
-		Sessions: broker.Of(sessions), Catalog: store, Policy: gate.Policy, Providers: providers,
+		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Providers: providers, Cleaner: h.cleaner,
 		Bare: cfg.Host.Names == "bare", ListWait: cfg.Host.ListWait,
 	})
 }
@@ -194,7 +205,6 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 		return hcl.Diagnostics{problem}
 	}
 	for _, p := range h.plugins.prepare(ctx, h.cfg) {
-		h.redactor.Add(p.secrets...)
 		diags = append(diags, p.mistakes...)
 		for _, d := range p.faults {
 			warned := *d
@@ -273,14 +283,37 @@ func (u upward) Opened(slug, _ string, s session.Server) {
 }
 
 func (u upward) Tools(slug, instance string, defs []json.RawMessage) {
+	// Before anything is made of them: a digest must outlive a secret.
+	clean := make([]json.RawMessage, len(defs))
+	for i, d := range defs {
+		clean[i] = u.h.redactor.Definition(d)
+	}
+	defs = clean
 	if err := u.h.catalog.Put(slug, instance, defs); err != nil {
 		u.h.log.Warn("some of a provider's tools are hidden", "provider", slug, "why", err)
 	}
 }
 
-func (u upward) Log(_, _, level string, m *rpc.Message) {
+func (u upward) Log(slug, _, level string, m *rpc.Message) {
+	if !u.h.keepsSecrets(slug) {
+		var err error
+		if m, err = u.h.cleaner.Notification(m); err != nil {
+			u.h.log.Warn("a log message of a server is lost", "provider", slug, "error", err)
+			return
+		}
+	}
 	u.h.front.Log(level, m)
 	_ = m.Close() // what the clients were given is theirs
+}
+
+// keepsSecrets says whether what a provider's server says passes as it is.
+func (h *host) keepsSecrets(slug string) bool {
+	for _, p := range h.cfg.Providers {
+		if p.Slug == slug {
+			return !p.RedactResults
+		}
+	}
+	return false
 }
 
 // State logs what a unit does not: it tells of failures itself.

@@ -27,6 +27,8 @@ const describeTimeout = 5 * time.Second
 type plugins struct {
 	launcher *supervise.Launcher
 	declared map[string]*config.Plugin
+	// redactor is told the secrets of each config before anybody sees them.
+	redactor *redact.Redactor
 }
 
 // exec says how the plugin of p is run.
@@ -74,8 +76,6 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 // prepared is one provider, checked.
 type prepared struct {
 	spec session.Spec
-	// secrets are the values to keep out of every sink.
-	secrets []string
 	// mistakes are errors of the file, which nothing may start with; faults are
 	// what keeps this provider alone from starting.
 	mistakes, faults hcl.Diagnostics
@@ -88,13 +88,13 @@ func (pl plugins) prepare(ctx context.Context, cfg *config.Config) []prepared {
 	out := make([]prepared, len(enabled))
 	var all sync.WaitGroup
 	for i, p := range enabled {
-		all.Go(func() { out[i] = pl.prepareOne(ctx, p) })
+		all.Go(func() { out[i] = pl.prepareOne(ctx, cfg, p) })
 	}
 	all.Wait()
 	return out
 }
 
-func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
+func (pl plugins) prepareOne(ctx context.Context, cfg *config.Config, p *config.Provider) prepared {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	out := prepared{spec: specOf(p, pl.exec(p))}
@@ -107,8 +107,10 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		out.fault(p, supervise.PhasePlugin, wrong)
 		return out
 	}
-	decoded, diags, missing := config.DecodeBody(p, about.Config, nil)
-	out.mistakes, out.secrets = diags, decoded.Secrets
+	decoded, diags, missing := config.DecodeBody(p, about.Config, lookup(cfg.Host.StateDir))
+	pl.redactor.Add(decoded.Secrets...)
+	pl.redactor.AddSecret(decoded.FromSecret...)
+	out.mistakes = diags
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
 	if missing.HasErrors() {
 		out.fault(p, supervise.PhaseConfig, missing...)
@@ -122,7 +124,7 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: err.Error(), Subject: p.Range.Ptr()})
 		return out
 	}
-	located := config.Locate(p, about.Config, withoutSecrets(found, decoded.Secrets))
+	located := config.Locate(p, about.Config, pl.withoutSecrets(found))
 	if located.HasErrors() {
 		out.fault(p, supervise.PhaseConfig, located...)
 		return out
@@ -144,12 +146,10 @@ func (pl plugins) wrongVersion(p *config.Provider, about provider.Description) *
 }
 
 // withoutSecrets is what a plugin said of a config, without what the config holds.
-func withoutSecrets(found provider.Diagnostics, secrets []string) provider.Diagnostics {
-	var r redact.Redactor
-	r.Add(secrets...)
+func (pl plugins) withoutSecrets(found provider.Diagnostics) provider.Diagnostics {
 	out := slices.Clone(found)
 	for i := range out {
-		out[i].Summary, out[i].Detail = r.Text(out[i].Summary), r.Text(out[i].Detail)
+		out[i].Summary, out[i].Detail = pl.redactor.Text(out[i].Summary), pl.redactor.Text(out[i].Detail)
 	}
 	return out
 }

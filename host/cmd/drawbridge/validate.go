@@ -65,7 +65,7 @@ func (g *globals) load() (*config.Config, hcl.Diagnostics, error) {
 // reading has found mistakes too, so that all of them are told in one run; then it
 // sets up a host only for plugins that have to be started.
 func (g *globals) check(ctx context.Context, cfg *config.Config, valid bool) hcl.Diagnostics {
-	asked := plugins{declared: cfg.Plugins}
+	asked := plugins{declared: cfg.Plugins, redactor: g.std.redactor}
 	if valid || slices.ContainsFunc(asked.askable(cfg), asked.foreign) {
 		h, err := g.newHost(ctx, cfg)
 		if err != nil {
