@@ -55,8 +55,9 @@ type Options struct {
 	// goroutine. It must not call Put.
 	OnChange func()
 	// Dir is where the last complete list of each identity is kept, a file each; ""
-	// keeps none.
-	Dir string
+	// keeps none. With Afresh they are written and not read.
+	Dir    string
+	Afresh bool
 	// Logger hears about definitions that are hidden and files that are of no use.
 	// Nil: nobody does.
 	Logger *slog.Logger
@@ -108,6 +109,9 @@ func (s *Store) Snapshot() *Snapshot { return s.snapshot.Load() }
 func (s *Store) Apply(providers []Provider) {
 	remembered := map[string]kept{}
 	for _, p := range providers {
+		if s.opts.Afresh {
+			break
+		}
 		if k, ok := s.disk.load(p.Slug, p.Identity); ok {
 			remembered[p.Slug] = k
 		}

@@ -43,7 +43,7 @@ var attributeCases = []attributeCase{
 	{"host.session_idle", `"1d12h"`, "Host.SessionIdle", 36 * time.Hour, []string{`"31d"`, `"1d-1h"`, `"d"`}},
 	{"host.stop_budget", `"20s"`, "Host.StopBudget", 20 * time.Second, []string{`"0s"`}},
 	{"host.http.listen", `"[::1]:0"`, "Host.HTTP.Listen", "[::1]:0", []string{`":7420"`, `"0.0.0.0:1"`, `"192.0.2.1:80"`, `"7420"`, `"127.0.0.1:65536"`, `"127.0.0.1:http"`, `"example.com:80"`}},
-	{"host.http.public_url", `"https://b.example.com"`, "Host.HTTP.PublicURL", "https://b.example.com", []string{`"b.example.com"`, `"ftp://b"`}},
+	{"host.http.public_url", `"https://b.example.com"`, "Host.HTTP.PublicURL", "https://b.example.com", []string{`"b.example.com"`, `"ftp://b"`, `"http://b.example.com"`, `"https://b.example.com/mcp/"`, `"https://b.example.com?x=1"`, `"https://u:p@b.example.com"`}},
 	{"host.http.allowed_hosts", `["b.example.com", "b:8443", "[::1]:80", "::1"]`, "Host.HTTP.AllowedHosts", []string{"b.example.com", "b:8443", "[::1]:80", "::1"}, []string{`["*"]`, `["a/b"]`, `[""]`, `"b"`, `["a:b"]`, `["*.example.com:1"]`}},
 	{"host.http.allowed_origins", `["https://a.example.com:8443"]`, "Host.HTTP.AllowedOrigins", []string{"https://a.example.com:8443"}, []string{`["*"]`, `["null"]`, `["https://a/"]`, `["https://*.a"]`}},
 	{"host.http.tls.cert", `"c.pem"`, "Host.HTTP.TLSCert", "/etc/drawbridge/c.pem", []string{`""`}},
@@ -104,7 +104,7 @@ var attributeCases = []attributeCase{
 
 	{"principal.token_sha256", `"` + aDigest + `"`, "Principals.0.TokenSHA256", strings.ToLower(aDigest), []string{`"x"`, `""`, `"` + sha256OfNothing + `"`}},
 	{"principal.expires", `"2027-01-31T00:00:00Z"`, "Principals.0.Expires", time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC), []string{`"tomorrow"`, `"2027-01-31"`, `""`, `2027`}},
-	{"principal.oidc.issuer", `"https://id.example.com"`, "Principals.0.OIDC.Issuer", "https://id.example.com", []string{`"id"`}},
+	{"principal.oidc.issuer", `"https://id.example.com"`, "Principals.0.OIDC.Issuer", "https://id.example.com", []string{`"id"`, `"http://id.example.com"`, `"https://id.example.com?x=1"`}},
 	{"principal.oidc.audience", `"a"`, "Principals.0.OIDC.Audience", "a", []string{`1`, `""`}},
 	{"principal.oidc.claim", `"email"`, "Principals.0.OIDC.Claim", "email", []string{`1`, `""`}},
 	{"principal.oidc.value", `"a"`, "Principals.0.OIDC.Value", "a", []string{`1`, `""`}},
@@ -158,7 +158,8 @@ func fileWith(path, value string) string {
 		}
 		for _, line := range lines {
 			set := strings.Fields(line)[0]
-			if set != names[len(names)-1] && !(set == "token_sha256" && strings.HasPrefix(path, "principal.oidc")) {
+			instead := set == "token_sha256" && strings.HasPrefix(path, "principal.oidc")
+			if set != names[len(names)-1] && !instead {
 				open.WriteString(line + "\n")
 			}
 		}

@@ -74,7 +74,7 @@ func httpBody(h *HTTP) body {
 	return body{
 		attributes: []attribute{
 			text(&h.Listen, "listen", "127.0.0.1:7420", "Address and port to listen on.", checkListen),
-			text(&h.PublicURL, "public_url", "", "The URL clients outside of this machine use.", checkURL),
+			text(&h.PublicURL, "public_url", "", "The URL below which clients outside of this machine find /mcp.", checkPublicURL),
 			texts(&h.AllowedHosts, "allowed_hosts", nil, "Values of Host to take besides the names of loopback.", checkHost),
 			texts(&h.AllowedOrigins, "allowed_origins", nil, "Values of Origin to take besides those of loopback.", checkOrigin),
 		},
@@ -168,7 +168,7 @@ func principalBody(c *Config, p *Principal) body {
 			{name: "oidc", usage: "Let in by an identity provider's token instead.", open: func() body {
 				return body{
 					attributes: []attribute{
-						text(&o.Issuer, "issuer", "", "Who issues the tokens.", checkURL).must(),
+						text(&o.Issuer, "issuer", "", "Who issues the tokens.", checkIssuer).must(),
 						text(&o.Audience, "audience", "", "For whom they are issued.", notEmpty).must(),
 						text(&o.Claim, "claim", "sub", "The claim that tells who it is.", notEmpty),
 						text(&o.Value, "value", "", "What the claim must say.", notEmpty).must(),

@@ -76,7 +76,11 @@ type Plugin struct {
 	// Version is what the plugin has to say of itself; "" for anything.
 	Version string
 	MTLS    bool
-	// Range is the block's header, VersionRange the place of version, if it is there.
+	// Found says that no block declares it: it was found in plugin_dir by its name.
+	// It has no SHA256; the lock file must have it.
+	Found bool
+	// Range is the block's header, or of one that was found the place that names it,
+	// VersionRange the place of version, if it is there.
 	Range, VersionRange hcl.Range
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/journal"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -37,18 +40,21 @@ type host struct {
 	// is what its processes are held by.
 	life   *containment.Run
 	held   *containment.Guarded
+	tier   containment.Tier // asked for, "" for the best
 	images *containment.Images
 	run    *supervise.RunDir
 
-	// gate holds the policy in force.
-	gate     *access.Gate
-	plugins  plugins
-	catalog  *catalog.Store
-	sessions *session.Manager
-	cleaner  broker.Cleaner
-	broker   *broker.Broker
-	front    *front.Server
-	control  *control.Control
+	// gate holds the policy in force, identities what verifies issuers' tokens for it.
+	gate       *access.Gate
+	identities *access.OIDC
+	plugins    plugins
+	journal    *journal.Journal
+	catalog    *catalog.Store
+	sessions   *session.Manager
+	cleaner    broker.Cleaner
+	broker     *broker.Broker
+	front      *front.Server
+	control    *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
 	// warming are the starts that nobody waits for.
@@ -68,6 +74,8 @@ type hostOptions struct {
 	tier containment.Tier
 	// project is the one that a client on stdio works in.
 	project string
+	// fresh says that every server is to be asked anew what it has.
+	fresh bool
 	// log gets the log. redactor, if there is one, is what log takes secrets out by
 	// already.
 	log      io.Writer
@@ -76,17 +84,22 @@ type hostOptions struct {
 
 // newHost makes a host; nothing runs yet. close must be called.
 func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, error) {
-	h := &host{cfg: cfg, redactor: o.redactor, gate: access.NewGate(access.GateOptions{}, access.New(access.From(cfg)))}
+	h := &host{cfg: cfg, redactor: o.redactor, tier: o.tier}
 	if h.redactor == nil {
 		h.redactor = new(redact.Redactor)
 		o.log = redact.Writer(o.log, h.redactor)
 	}
 	h.redactor.Add(cfg.Secrets...)
 	h.log = slog.New(slog.NewTextHandler(o.log, &slog.HandlerOptions{Level: o.level}))
+	h.newGate(cfg)
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	if err := h.contain(ctx, o.tier); err != nil {
+	if err := h.contain(ctx); err != nil {
+		h.release()
+		return nil, err
+	}
+	if err := h.openJournal(); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -101,8 +114,8 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		Containment: h.held,
 		Images:      h.images,
 	}
-	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins, redactor: h.redactor}
-	h.catalog = newCatalog(cfg, h.log, func() { h.front.ToolsChanged() })
+	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins, redactor: h.redactor, lockPath: lock.PathFor(cfg.Path)}
+	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() })
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
 		Redact: h.redactor.Text,
@@ -119,7 +132,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 
 // contain ends what dead hosts left in this state dir, registers this one, and
 // finds out how its processes can be held.
-func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
+func (h *host) contain(ctx context.Context) (err error) {
 	state := h.cfg.Host.StateDir
 	if h.life, err = containment.NewRun(ctx, state); err != nil {
 		return err
@@ -141,13 +154,25 @@ func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
 		return err
 	}
 	h.held, err = containment.Open(containment.Options{
-		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: tier, Run: h.life, Log: h.log,
+		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: h.tier, Run: h.life, Log: h.log,
 	})
 	if err != nil {
 		return err
 	}
 	h.images = containment.NewImages(h.run.Path)
 	return nil
+}
+
+// whyNotMore says why no better tier is used, "" where there is none.
+func (h *host) whyNotMore() string {
+	var why []string
+	if h.tier != "" {
+		why = append(why, fmt.Sprintf("%s was asked for", h.tier))
+	}
+	if refused := h.held.Support().Why(); refused != "" {
+		why = append(why, refused)
+	}
+	return strings.Join(why, "; ")
 }
 
 // release gives up what contain took. Nothing runs any more.
@@ -159,6 +184,7 @@ func (h *host) release() {
 	if h.run != nil {
 		errs = append(errs, h.run.Close())
 	}
+	errs = append(errs, h.closeJournal())
 	if h.life != nil {
 		errs = append(errs, h.life.Close())
 	}
@@ -167,16 +193,11 @@ func (h *host) release() {
 	}
 }
 
-func newCatalog(cfg *config.Config, log *slog.Logger, onChange func()) *catalog.Store {
-	var providers []catalog.Provider
-	for _, p := range cfg.Providers {
-		if p.Enabled {
-			providers = append(providers, catalog.Provider{Slug: p.Slug, Tools: p.Tools, Except: p.Except})
-		}
-	}
+func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func()) *catalog.Store {
 	return catalog.New(catalog.Options{
-		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange, Logger: log,
-	}, providers)
+		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange,
+		Dir: filepath.Join(cfg.Host.StateDir, catalogFolder), Afresh: fresh, Logger: log,
+	}, catalogued(cfg))
 }
 
 func newBroker(cfg *config.Config, h *host) *broker.Broker {
@@ -195,8 +216,7 @@ func newBroker(cfg *config.Config, h *host) *broker.Broker {
 	})
 }
 
-// start checks every provider and hands them to the sessions; the eager ones
-// start. With an error among the diagnostics, which is a mistake in the file,
+// start checks every provider and hands them to the sessions; none starts yet. With an error among the diagnostics, which is a mistake in the file,
 // nothing starts. What is wrong with one provider alone becomes its fault, and is
 // a warning here: it costs the others nothing.
 func (h *host) start(ctx context.Context) hcl.Diagnostics {
@@ -204,7 +224,8 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	if problem := checkTemp(); problem != nil {
 		return hcl.Diagnostics{problem}
 	}
-	for _, p := range h.plugins.prepare(ctx, h.cfg) {
+	all := h.plugins.prepare(ctx, h.cfg)
+	for _, p := range all {
 		diags = append(diags, p.mistakes...)
 		for _, d := range p.faults {
 			warned := *d
@@ -216,14 +237,21 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
+	if diags = append(diags, h.identify(all)...); diags.HasErrors() {
+		return diags
+	}
 	h.sessions.Apply(h.specs)
-	h.control.SetProviders(controlled(h.cfg))
+	h.control.SetProviders(h.controlled())
+	return diags
+}
+
+// warm starts the eager providers.
+func (h *host) warm(ctx context.Context) {
 	for _, p := range h.cfg.Providers {
 		if p.Enabled && p.Start == "eager" && !p.Required {
 			h.warming.Go(func() { _, _ = h.sessions.Get(ctx, p.Slug) }) // its state tells how it went
 		}
 	}
-	return diags
 }
 
 // requireAll starts the required providers and ends the host if one cannot.

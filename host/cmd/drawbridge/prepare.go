@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/identity"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -27,6 +30,8 @@ const describeTimeout = 5 * time.Second
 type plugins struct {
 	launcher *supervise.Launcher
 	declared map[string]*config.Plugin
+	// lockPath is where the lock file stands or would, for messages.
+	lockPath string
 	// redactor is told the secrets of each config before anybody sees them.
 	redactor *redact.Redactor
 }
@@ -50,7 +55,7 @@ func (pl plugins) askable(cfg *config.Config) []*config.Provider {
 	var out []*config.Provider
 	for _, p := range cfg.Providers {
 		d, declared := pl.declared[p.Plugin]
-		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.SHA256 != "" && (d.Path != "" || d.Command != "" && len(d.Files) > 0)) {
+		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.Found || declared && d.SHA256 != "" && (d.Path != "" || d.Command != "" && len(d.Files) > 0)) {
 			out = append(out, p)
 		}
 	}
@@ -76,6 +81,8 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 // prepared is one provider, checked.
 type prepared struct {
 	spec session.Spec
+	// material is what decides its process; without a Config it is not known.
+	material identity.Material
 	// mistakes are errors of the file, which nothing may start with; faults are
 	// what keeps this provider alone from starting.
 	mistakes, faults hcl.Diagnostics
@@ -98,9 +105,13 @@ func (pl plugins) prepareOne(ctx context.Context, cfg *config.Config, p *config.
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	out := prepared{spec: specOf(p, pl.exec(p))}
+	if wrong := unapproved(pl.declared[p.Plugin], pl.lockPath); wrong != nil {
+		out.fault(p, supervise.PhasePlugin, wrong)
+		return out
+	}
 	about, err := pl.describe(ctx, p)
 	if err != nil {
-		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: err.Error(), Subject: p.Range.Ptr()})
+		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: causeOf(err), Subject: p.Range.Ptr()})
 		return out
 	}
 	if wrong := pl.wrongVersion(p, about); wrong != nil {
@@ -119,9 +130,12 @@ func (pl plugins) prepareOne(ctx context.Context, cfg *config.Config, p *config.
 	if diags.HasErrors() || decoded.Config.JSON == nil { // reading has told of the rest
 		return out
 	}
+	if pl.launcher != nil {
+		out.material = pl.materialOf(p, about, decoded)
+	}
 	found, err := pl.validate(ctx, p, decoded.Config)
 	if err != nil {
-		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: err.Error(), Subject: p.Range.Ptr()})
+		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: causeOf(err), Subject: p.Range.Ptr()})
 		return out
 	}
 	located := config.Locate(p, about.Config, pl.withoutSecrets(found))
@@ -131,6 +145,18 @@ func (pl plugins) prepareOne(ctx context.Context, cfg *config.Config, p *config.
 	}
 	out.faults = append(out.faults, located...)
 	return out
+}
+
+// causeOf is why a plugin could not be asked, without the names of provider and
+// phase, which stand around it where it is shown.
+func causeOf(err error) string {
+	var f *supervise.Failure
+	if errors.As(err, &f) {
+		if _, cause, ok := strings.Cut(f.Error(), fmt.Sprintf(": %s: ", f.Phase)); ok {
+			return cause
+		}
+	}
+	return err.Error()
 }
 
 // wrongVersion compares what the plugin of p says of itself with what is declared.

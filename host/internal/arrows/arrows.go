@@ -39,6 +39,7 @@ func (v Violation) String() string {
 var layers = map[string]int{
 	"front":       6,
 	"control":     6,
+	"plan":        6,
 	"broker":      5,
 	"access":      4,
 	"catalog":     4,
