@@ -115,7 +115,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		Images:      h.images,
 	}
 	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins, redactor: h.redactor, lockPath: lock.PathFor(cfg.Path)}
-	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() })
+	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() }, h.redactor.Definition)
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
 		Redact: h.redactor.Text,
@@ -193,10 +193,11 @@ func (h *host) release() {
 	}
 }
 
-func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func()) *catalog.Store {
+func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func(), clean func(json.RawMessage) json.RawMessage) *catalog.Store {
 	return catalog.New(catalog.Options{
 		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange,
 		Dir: filepath.Join(cfg.Host.StateDir, catalogFolder), Afresh: fresh, Logger: log,
+		Clean: clean,
 	}, catalogued(cfg))
 }
 
@@ -311,12 +312,6 @@ func (u upward) Opened(slug, _ string, s session.Server) {
 }
 
 func (u upward) Tools(slug, instance string, defs []json.RawMessage) {
-	// Before anything is made of them: a digest must outlive a secret.
-	clean := make([]json.RawMessage, len(defs))
-	for i, d := range defs {
-		clean[i] = u.h.redactor.Definition(d)
-	}
-	defs = clean
 	if err := u.h.catalog.Put(slug, instance, defs); err != nil {
 		u.h.log.Warn("some of a provider's tools are hidden", "provider", slug, "why", err)
 	}
