@@ -32,6 +32,14 @@ type Sessions interface {
 type Instance interface {
 	Mark() string
 	Do(ctx context.Context, c session.Call) (*rpc.Message, error)
+	// Current returns when the catalog holds what the instance lists now, asked for
+	// no earlier than age ago; below zero, any time ago.
+	Current(ctx context.Context, age time.Duration) (epoch uint64, err error)
+	// Epoch is another one after each change that the server has announced, and
+	// after each list.
+	Epoch() uint64
+	// Announces says whether the server announces changes of its tools.
+	Announces() bool
 }
 
 // Catalog holds the definitions that servers have listed.

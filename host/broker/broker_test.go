@@ -79,6 +79,10 @@ type fakeInstance struct {
 
 func (i *fakeInstance) Mark() string { return "host/" + i.slug + "/1" }
 
+func (i *fakeInstance) Current(context.Context, time.Duration) (uint64, error) { return 0, nil }
+func (i *fakeInstance) Epoch() uint64                                          { return 0 }
+func (i *fakeInstance) Announces() bool                                        { return true }
+
 func (i *fakeInstance) Do(ctx context.Context, c session.Call) (*rpc.Message, error) {
 	edit := c.Request.Edit()
 	c.Edit(edit)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,13 +29,25 @@ type Provider struct {
 	// name, as the server calls them, matches one of Tools and none of Except.
 	// "*" matches any run of characters. Without Tools nothing is exposed.
 	Tools, Except []string
+	// Identity decides which server the provider's definitions are of, and
+	// Generation is the ordinal of what its process is made of; "" and 0 where they
+	// are not known yet. Both come with Apply.
+	Identity   string
+	Generation int
+}
+
+// Naming is a way to name tools.
+type Naming struct {
+	// Names is NamesPrefixed (the default) or NamesBare.
+	Names string
+	// NameMax is the most characters of an exposed name; 0 means DefaultNameMax.
+	NameMax int
 }
 
 // Options says how a Store names what it holds.
 type Options struct {
-	// Names is NamesPrefixed (the default) or NamesBare.
-	Names string
-	// NameMax is the most characters of an exposed name; 0 means DefaultNameMax.
+	// Names and NameMax are the naming of a Snapshot's own Tools.
+	Names   string
 	NameMax int
 	// Reserved are the names of the host's own tools, which no other tool gets.
 	Reserved []string
@@ -49,130 +60,119 @@ type Options struct {
 
 // Store holds the catalog of each provider. Its methods may be called concurrently.
 type Store struct {
-	opts      Options
-	providers map[string]Provider
-	reserved  map[string]bool
+	opts     Options
+	naming   Naming
+	reserved map[string]bool
 
-	mu       sync.Mutex // held by Put while it builds the next snapshot
-	snapshot atomic.Pointer[Snapshot]
+	mu        sync.Mutex // held while the next snapshot is built
+	providers map[string]Provider
+	snapshot  atomic.Pointer[Snapshot]
 }
 
 // New makes a store in which no provider has a list yet.
 func New(opts Options, providers []Provider) *Store {
-	if opts.NameMax == 0 {
-		opts.NameMax = DefaultNameMax
-	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{opts: opts, providers: map[string]Provider{}, reserved: map[string]bool{}}
-	for _, p := range providers {
-		s.providers[p.Slug] = p
-	}
+	s := &Store{opts: opts, naming: Naming{opts.Names, opts.NameMax}.orDefaults(), reserved: map[string]bool{}}
 	for _, name := range opts.Reserved {
 		s.reserved[name] = true
 	}
-	s.snapshot.Store(&Snapshot{})
+	s.providers = bySlug(providers)
+	s.snapshot.Store(s.assemble(nil))
 	return s
+}
+
+func bySlug(providers []Provider) map[string]Provider {
+	m := make(map[string]Provider, len(providers))
+	for _, p := range providers {
+		m[p.Slug] = p
+	}
+	return m
 }
 
 // Snapshot returns what the catalog holds now.
 func (s *Store) Snapshot() *Snapshot { return s.snapshot.Load() }
+
+// Apply sets the providers. A list stays where its provider has the same identity
+// as before, or had none, and goes with a provider that is no longer there.
+func (s *Store) Apply(providers []Provider) {
+	s.change(func(before []*list) []*list {
+		s.providers = bySlug(providers)
+		var after []*list
+		for _, l := range before {
+			p, ok := s.providers[l.provider.Slug]
+			if ok && (l.provider.Identity == "" || l.provider.Identity == p.Identity) {
+				after = append(after, s.readList(p, l.instance, l.raw))
+			}
+		}
+		return after
+	})
+}
 
 // Put replaces a provider's list by defs, which must be complete: the raw
 // definitions in the server's order. instance is the mark of the instance that
 // sent them. The bytes are kept and must not be changed by the caller. A
 // definition that is of no use is hidden and reported; it is no error.
 func (s *Store) Put(slug, instance string, defs []json.RawMessage) error {
-	provider, ok := s.providers[slug]
-	if !ok {
-		return fmt.Errorf("%w %q", ErrUnknownProvider, slug)
-	}
-	next := s.readList(provider, instance, defs)
+	var err error
+	s.change(func(before []*list) []*list {
+		p, ok := s.providers[slug]
+		if !ok {
+			err = fmt.Errorf("%w %q", ErrUnknownProvider, slug)
+			return before
+		}
+		return replaced(before, s.readList(p, instance, defs))
+	})
+	return err
+}
 
-	s.mu.Lock()
-	before := s.snapshot.Load()
-	lists := make([]*list, 0, len(before.lists)+1)
-	for _, l := range before.lists {
-		if l.slug != slug {
-			lists = append(lists, l)
+// replaced is lists with next in the place of its provider's.
+func replaced(lists []*list, next *list) []*list {
+	after := make([]*list, 0, len(lists)+1)
+	for _, l := range lists {
+		if l.provider.Slug != next.provider.Slug {
+			after = append(after, l)
 		}
 	}
-	lists = append(lists, next)
-	slices.SortFunc(lists, func(a, b *list) int { return strings.Compare(a.slug, b.slug) })
-	after := assemble(lists)
+	after = append(after, next)
+	slices.SortFunc(after, func(a, b *list) int { return strings.Compare(a.provider.Slug, b.provider.Slug) })
+	return after
+}
+
+// change swaps in the snapshot of other lists, and tells of what that changes.
+func (s *Store) change(f func(before []*list) []*list) {
+	s.mu.Lock()
+	before := s.snapshot.Load()
+	after := s.assemble(f(before.lists))
 	s.snapshot.Store(after)
 	s.mu.Unlock()
 
-	s.report(before, after, next)
-	if s.opts.OnChange != nil && !sameView(before.tools, after.tools) {
+	s.report(before, after)
+	if s.opts.OnChange != nil && !sameTools(before.lists, after.lists) {
 		s.opts.OnChange()
 	}
-	return nil
 }
 
-// readList turns a provider's raw definitions into tools with their names.
-func (s *Store) readList(p Provider, instance string, defs []json.RawMessage) *list {
-	l := &list{slug: p.Slug, instance: instance}
-	seen := map[string]bool{}
-	for i, raw := range defs {
-		d, err := readDefinition(raw)
-		if err != nil {
-			l.hide(fmt.Sprintf("definition %d", i+1), err.Error())
+// report logs what is hidden, or clients will hide, and was not before: of lists
+// that are new, and by clashes.
+func (s *Store) report(before, after *Snapshot) {
+	for _, l := range after.lists {
+		if slices.Contains(before.lists, l) {
 			continue
 		}
-		if !exposes(p, d.name) {
-			continue
+		for _, h := range l.hidden {
+			s.opts.Logger.Warn("tool definition hidden", "provider", h.Provider, "tool", h.Name, "reason", h.Reason)
 		}
-		if seen[d.name] {
-			l.hide(d.name, "the server lists this name twice; the first one is shown")
-			continue
+		for _, f := range l.faulty {
+			s.opts.Logger.Warn("tool definition invalid: clients of MCP 2026-07-28 on HTTP will leave it out", "provider", f.Provider, "tool", f.Name, "reason", f.Reason)
 		}
-		seen[d.name] = true
-		exposed := d.name
-		if s.opts.Names != NamesBare {
-			exposed = Exposed(p.Slug, d.name, s.opts.NameMax)
-		}
-		if s.reserved[exposed] {
-			exposed = s.awayFromOwn(p.Slug, d.name)
-		}
-		headers, fault := headerParams(raw)
-		if fault != "" {
-			l.faulty = append(l.faulty, Hidden{Provider: p.Slug, Name: d.name, Reason: fault})
-		}
-		l.tools = append(l.tools, &Tool{
-			Provider: p.Slug, Name: d.name, Exposed: exposed,
-			Raw: raw, Listed: d.renamed(raw, exposed),
-			Digest:    DigestTool(raw),
-			Effectful: d.effectful, Annotations: d.annotations, Headers: headers,
-		})
-	}
-	return l
-}
-
-// awayFromOwn names a tool that would be taken for one of the host's own.
-func (s *Store) awayFromOwn(slug, tool string) string {
-	prefix := ""
-	if s.opts.Names != NamesBare {
-		prefix = slug + "_"
-	}
-	return shortened(prefix, tool, s.opts.NameMax)
-}
-
-// report logs what a Put has hidden, or clients will hide: of the new list, and by
-// clashes that were not there before.
-func (s *Store) report(before, after *Snapshot, l *list) {
-	for _, h := range l.hidden {
-		s.opts.Logger.Warn("tool definition hidden", "provider", h.Provider, "tool", h.Name, "reason", h.Reason)
-	}
-	for _, f := range l.faulty {
-		s.opts.Logger.Warn("tool definition invalid: clients of MCP 2026-07-28 on HTTP will leave it out", "provider", f.Provider, "tool", f.Name, "reason", f.Reason)
 	}
 	known := map[string]bool{}
-	for _, c := range before.clashes {
+	for _, c := range before.Clashes() {
 		known[c.Exposed] = true
 	}
-	for _, c := range after.clashes {
+	for _, c := range after.Clashes() {
 		if known[c.Exposed] {
 			continue
 		}
@@ -184,9 +184,15 @@ func (s *Store) report(before, after *Snapshot, l *list) {
 	}
 }
 
-// sameView says whether a client that was shown a would be shown the same by b.
-func sameView(a, b []*Tool) bool {
-	return slices.EqualFunc(a, b, func(x, y *Tool) bool {
-		return x.Provider == y.Provider && bytes.Equal(x.Listed, y.Listed)
+// sameTools says whether whoever was shown a would be shown the same by b.
+func sameTools(a, b []*list) bool {
+	a, b = withoutEmpty(a), withoutEmpty(b)
+	return slices.EqualFunc(a, b, func(x, y *list) bool {
+		return x == y || x.provider.Slug == y.provider.Slug && x.provider.Identity == y.provider.Identity &&
+			slices.EqualFunc(x.entries, y.entries, func(d, e entry) bool { return d.digest == e.digest })
 	})
+}
+
+func withoutEmpty(lists []*list) []*list {
+	return slices.DeleteFunc(slices.Clone(lists), func(l *list) bool { return len(l.entries) == 0 })
 }

@@ -13,6 +13,9 @@
 // repeat: headers.go) stands beside them. A definition that cannot be shown or
 // called without guessing hides itself and no other.
 //
-// The package starts no goroutine, reads no file and knows no caller: what a
-// principal may see of a snapshot is decided above it.
+// A View is what one caller sees of a snapshot (view.go). Who that is, and what it
+// may see, is decided above: the view is told by a function. Views of one naming
+// share the definitions under their names, so that many callers cost little.
+//
+// The package starts no goroutine.
 package catalog

@@ -7,6 +7,9 @@ type Tool struct {
 	// Provider is the slug, Name what the server calls the tool, Exposed what
 	// clients call it.
 	Provider, Name, Exposed string
+	// Identity is that of the provider when it listed the tool, and Instance the
+	// mark of the instance that did, "" where the list is remembered from before.
+	Identity, Instance string
 	// Raw is the definition as the server sent it, Listed the same with the value
 	// of name replaced by Exposed.
 	Raw, Listed json.RawMessage
@@ -35,56 +38,23 @@ type Clash struct {
 
 // Snapshot is the catalog at one moment. It is immutable.
 type Snapshot struct {
-	lists   []*list // by slug
-	tools   []*Tool
-	byName  map[string]*Tool
-	clashes []Clash
-}
-
-// list is the complete list of one provider.
-type list struct {
-	slug, instance string
-	tools          []*Tool // before clashes are taken out
-	hidden         []Hidden
-	faulty         []Hidden // shown all the same
-}
-
-func (l *list) hide(name, reason string) {
-	l.hidden = append(l.hidden, Hidden{Provider: l.slug, Name: name, Reason: reason})
+	lists []*list // by slug
+	whole *View   // all of it, under the store's own naming
 }
 
 // assemble makes a snapshot of lists that are sorted by slug.
-func assemble(lists []*list) *Snapshot {
-	sn := &Snapshot{lists: lists, byName: map[string]*Tool{}}
-	claims := map[string][]*Tool{}
-	for _, l := range lists {
-		for _, t := range l.tools {
-			claims[t.Exposed] = append(claims[t.Exposed], t)
-		}
-	}
-	for _, l := range lists {
-		for _, t := range l.tools {
-			switch claim := claims[t.Exposed]; {
-			case len(claim) == 1:
-				sn.tools = append(sn.tools, t)
-				sn.byName[t.Exposed] = t
-			case claim[0] == t:
-				sn.clashes = append(sn.clashes, Clash{Exposed: t.Exposed, Tools: claim})
-			}
-		}
-	}
+func (s *Store) assemble(lists []*list) *Snapshot {
+	sn := &Snapshot{lists: lists}
+	sn.whole = sn.View(s.naming, func(*Tool) bool { return true })
 	return sn
 }
 
 // Tools returns the visible tools: by provider's slug, and of one provider in
 // the server's order. The slice must not be changed.
-func (sn *Snapshot) Tools() []*Tool { return sn.tools }
+func (sn *Snapshot) Tools() []*Tool { return sn.whole.Tools() }
 
 // Find returns the visible tool of that exposed name.
-func (sn *Snapshot) Find(exposed string) (*Tool, bool) {
-	t, ok := sn.byName[exposed]
-	return t, ok
-}
+func (sn *Snapshot) Find(exposed string) (*Tool, bool) { return sn.whole.Find(exposed) }
 
 // Known says whether the provider has a complete list, be it empty.
 func (sn *Snapshot) Known(slug string) bool {
@@ -92,11 +62,11 @@ func (sn *Snapshot) Known(slug string) bool {
 	return ok
 }
 
-// Instance returns the mark of the instance that a provider's list came from;
-// false where there is no list.
+// Instance returns the mark of the instance that a provider's list came from,
+// "" where it is remembered from before; false where there is no list.
 func (sn *Snapshot) Instance(slug string) (string, bool) {
 	for _, l := range sn.lists {
-		if l.slug == slug {
+		if l.provider.Slug == slug {
 			return l.instance, true
 		}
 	}
@@ -105,7 +75,7 @@ func (sn *Snapshot) Instance(slug string) (string, bool) {
 
 // Clashes returns the names that more than one tool would have, in the order of
 // Tools. None of those tools is visible.
-func (sn *Snapshot) Clashes() []Clash { return sn.clashes }
+func (sn *Snapshot) Clashes() []Clash { return sn.whole.Clashes() }
 
 // Hidden returns the definitions that are of no use, by provider's slug. What a
 // provider does not expose is not among them.

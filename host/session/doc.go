@@ -4,7 +4,8 @@
 //	manager.go    all providers: get an instance, its state, the end
 //	instance.go   one server from its start to its end; Do, a client's call
 //	handshake.go  which era and revision to speak; era.go, what that changes in a call
-//	lists.go      tools/list to its last page
+//	lists.go      tools/list to its last page; current.go, when it is read again
+//	subscribe.go  how a modern server comes to say that its tools have changed
 //	serverside.go what a server asks and says outside of its calls
 //	link.go       requests under ids of our own, one sender at a time; call.go, one of them
 //	reader.go     what comes back, and where it belongs; queue.go, until its caller takes it
@@ -19,8 +20,9 @@
 //
 // Who owns what: the link owns its reader, the goroutine that sends replies, and
 // those that send such messages; close waits for them. A ready instance has one
-// keeper, which reads lists again and, when the stream has ended, gives up the
-// process; Manager.Stop waits for it. The processes are supervise's.
+// keeper, which, when the stream has ended, gives up the process, and one lister,
+// for which the keeper waits; with a modern server, one that keeps a subscription
+// open. Manager.Stop waits for them. The processes are supervise's.
 //
 // The reader waits for nobody: not for a caller, whose messages go to its queue
 // and from 4 MiB on to a file, nor for the server, whose requests are answered by

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -32,8 +33,10 @@ type Instance struct {
 	level    func() string
 	listener Listener
 	log      *slog.Logger
-	// relist and relevel have room for one signal: the server's tools, or the log
-	// level that is wanted, have changed.
+	// list says how current the list is that the Listener has.
+	list freshness
+	// relist and relevel have room for one signal: the tools are to be read again,
+	// the log level that is wanted has changed.
 	relist, relevel chan struct{}
 	// listening has room for one signal: a subscription was acknowledged.
 	listening chan struct{}
@@ -164,7 +167,8 @@ func (o *opening) open(ctx context.Context) (*Instance, error) {
 		return nil, err
 	}
 	o.e.current.Store(i)
-	wake(i.relevel) // it may have changed since it was told
+	wake(i.relevel) // it may have changed since it was told, as may
+	wake(i.relist)
 	o.m.work.Go(i.keep)
 	if spec.HealthInterval > 0 && i.server.Era == Legacy {
 		o.m.work.Go(i.watchHealth)
@@ -181,13 +185,11 @@ func (o *opening) greetAndList(ctx context.Context, i *Instance) error {
 	}
 	i.server, i.era = server, newTranslator(server, i.id)
 	i.log.Info("session opened", "era", server.Era, "version", server.Version)
-	i.subscribe(ctx)
+	o.subscribe(ctx, i)
 	i.setLevel(ctx)
-	defs, err := o.firstList(ctx, i)
-	if err != nil {
+	if err := o.firstList(ctx, i); err != nil {
 		return o.failure(supervise.PhaseList, err, i.link)
 	}
-	i.listener.Tools(i.spec.Provider, i.Mark(), defs)
 	return nil
 }
 
@@ -208,18 +210,23 @@ func (o *opening) patience(ctx context.Context) time.Duration {
 
 // firstList reads the tools, again and again while the server lives and the time
 // for the start is not over.
-func (o *opening) firstList(ctx context.Context, i *Instance) ([]json.RawMessage, error) {
+func (o *opening) firstList(ctx context.Context, i *Instance) error {
 	defer o.e.listFailed(nil)
 	for {
+		a := i.list.begin()
 		defs, err := i.listTools(ctx, 0)
+		if err == nil {
+			i.hand(a, defs, false)
+		}
+		i.list.end(a, err)
 		if err == nil || i.link.ended() {
-			return defs, err
+			return err
 		}
 		if ctx.Err() != nil {
 			if last := o.e.listFailure.Load(); last != nil {
-				return nil, fmt.Errorf("%s (and %w)", last.Cause, errStartOver)
+				return fmt.Errorf("%s (and %w)", last.Cause, errStartOver)
 			}
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		f := o.failure(supervise.PhaseList, err, nil)
 		i.log.Warn("tools/list failed", "error", err, "again_in", o.e.spec.listPause())
@@ -283,34 +290,6 @@ func diagnosed(diags provider.Diagnostics) string {
 	return text
 }
 
-// subscribe asks a modern server to say when its tools change; an older one does
-// so by itself. The request stays open as long as the session. It returns when
-// the server has acknowledged it, for what changes before that goes unsaid (MCP
-// 2026-07-28, basic/patterns/subscriptions); a server that does not is not waited
-// for long.
-func (i *Instance) subscribe(ctx context.Context) {
-	if i.server.Era != Modern || !i.server.Declares("tools", "listChanged") {
-		return
-	}
-	c := i.link.newCall(false) // released only if it is answered
-	params := `{"notifications":{"toolsListChanged":true},"_meta":` + string(i.id.meta(i.server.Version)) + `}`
-	if err := i.link.send(ctx, c, rpc.NewRequest(rpc.Number(c.id), methodListen, json.RawMessage(params))); err != nil {
-		return // the list will say what is wrong
-	}
-	limit := time.NewTimer(probeLimit)
-	defer limit.Stop()
-	select {
-	case <-i.listening:
-	case <-c.q.wake:
-		i.log.Warn("the server does not say when its tools change: it ended subscriptions/listen")
-		i.link.release(c)
-	case <-limit.C:
-		i.log.Warn("the server has not acknowledged subscriptions/listen")
-	case <-i.link.done:
-	case <-ctx.Done():
-	}
-}
-
 // setLevel tells an older server which messages are wanted. A modern one is told
 // with each request.
 func (i *Instance) setLevel(ctx context.Context) {
@@ -334,10 +313,11 @@ func (i *Instance) fire(ctx context.Context, method string, params json.RawMessa
 // keep serves a ready instance until its stream ends, and then ends its process.
 func (i *Instance) keep() {
 	defer close(i.kept)
+	var lister sync.WaitGroup
+	lister.Go(i.keepList)
+	defer lister.Wait()
 	for open := true; open; {
 		select {
-		case <-i.relist:
-			i.reread()
 		case <-i.relevel:
 			i.setLevel(context.Background())
 		case <-i.link.done:
@@ -357,26 +337,4 @@ func (i *Instance) condemn() {
 		Provider: i.spec.Provider, Label: i.spec.Label, Where: i.spec.Where,
 		Phase: supervise.PhaseRunning, Cause: over.who(), Exit: over.status,
 	}, endGrace)
-}
-
-// reread reads the tools after the server said that they have changed. It is
-// tried as long as a start may take; then the old list stays.
-func (i *Instance) reread() {
-	ctx, cancel := context.WithTimeout(context.Background(), i.spec.startTimeout())
-	defer cancel()
-	for {
-		defs, err := i.listTools(ctx, i.spec.CallTimeout)
-		if err == nil {
-			i.listener.Tools(i.spec.Provider, i.Mark(), defs)
-			return
-		}
-		i.log.Warn("tools/list failed after a change; the old list stays", "error", err)
-		select {
-		case <-time.After(i.spec.listPause()):
-		case <-i.link.done:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
 }

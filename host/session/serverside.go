@@ -32,7 +32,7 @@ func (i *Instance) request(m *rpc.Message) {
 func (i *Instance) notification(m *rpc.Message) {
 	switch m.Method {
 	case methodToolsChange:
-		wake(i.relist)
+		i.changed()
 		_ = m.Close()
 	case methodListening:
 		wake(i.listening)
