@@ -5,17 +5,20 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/drawbridge-mcp/drawbridge/host/config"
 )
 
-// Local is the principal of the single user: whoever speaks over stdio, and
-// whoever has the token.
-const Local = "local"
+// Local is the reserved principal: whoever speaks over stdio, and while no principal
+// is declared whoever has the token of the first start.
+const Local = config.Local
 
 // What is wrong with a token file that is there already.
 var (
@@ -31,7 +34,7 @@ const (
 	tokenBytes = 32
 )
 
-// Token is the single user's bearer token. Only its hash stays in memory.
+// Token is the bearer token of the first start. Only its hash stays in memory.
 type Token struct {
 	path string
 	hash [sha256.Size]byte
@@ -49,6 +52,19 @@ func LoadOrCreateToken(dir string) (*Token, error) {
 		return nil, err
 	}
 	return loadToken(path)
+}
+
+// NewSecret makes a bearer token, which nobody but who gets it will know.
+func NewSecret() string {
+	secret := make([]byte, tokenBytes)
+	_, _ = rand.Read(secret) // never fails: the process would end instead
+	return base64.RawURLEncoding.EncodeToString(secret)
+}
+
+// HashOf is the SHA-256 of a token in hexadecimal, as token_sha256 has it.
+func HashOf(secret string) string {
+	hash := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(hash[:])
 }
 
 func loadToken(path string) (*Token, error) {
@@ -73,10 +89,6 @@ func loadToken(path string) (*Token, error) {
 // createToken writes a new token beside path and links it there, so that nobody
 // sees half of it and the first of several hosts wins.
 func createToken(path string) error {
-	secret := make([]byte, tokenBytes)
-	if _, err := rand.Read(secret); err != nil {
-		return fmt.Errorf("token: %w", err)
-	}
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("token: %w", err)
@@ -86,7 +98,7 @@ func createToken(path string) error {
 		return fmt.Errorf("token: %w", err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(base64.RawURLEncoding.EncodeToString(secret) + "\n")
+	_, err = f.WriteString(NewSecret() + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("token: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -106,10 +107,8 @@ type Options struct {
 	Sessions  Sessions
 	Catalog   Catalog
 	Providers []Provider
-	// Policy returns who may have what, now. Nil: everyone has everything, under the
-	// names of Naming.
-	Policy func() Policy
-	Naming catalog.Naming
+	// Policy is the policy in force, asked anew each time.
+	Policy func() *access.Policy
 	// ListWait is how long a list waits for providers that have no catalog yet.
 	ListWait time.Duration
 	// ShownDir is where what clients were shown is kept for the host's next run, "" to
@@ -134,10 +133,6 @@ type Broker struct {
 
 // New returns a broker.
 func New(opts Options) *Broker {
-	if opts.Policy == nil {
-		all := everything{opts.Naming}
-		opts.Policy = func() Policy { return all }
-	}
 	if opts.Journal == nil {
 		opts.Journal = noJournal{}
 	}

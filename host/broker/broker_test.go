@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
@@ -99,6 +100,12 @@ func (i *fakeInstance) Do(ctx context.Context, c session.Call) (*rpc.Message, er
 	return i.f.do(ctx, c)
 }
 
+// local is who calls, and open the policy, where nothing is declared.
+var (
+	local = Caller{Principal: access.Local}
+	open  = access.New(access.Spec{})
+)
+
 func newFake(t *testing.T, tools map[string][]string) (*fakeSessions, *Broker) {
 	t.Helper()
 	f := &fakeSessions{tools: tools, failing: map[string]*supervise.Failure{}, mute: map[string]bool{}}
@@ -112,7 +119,7 @@ func newFake(t *testing.T, tools map[string][]string) (*fakeSessions, *Broker) {
 	f.do = func(context.Context, session.Call) (*rpc.Message, error) {
 		return message(t, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`), nil
 	}
-	return f, New(Options{Sessions: f, Catalog: f.store, Providers: providers, ListWait: 50 * time.Millisecond})
+	return f, New(Options{Sessions: f, Catalog: f.store, Policy: func() *access.Policy { return open }, Providers: providers, ListWait: 50 * time.Millisecond})
 }
 
 func message(t *testing.T, text string) *rpc.Message {
@@ -130,7 +137,7 @@ func message(t *testing.T, text string) *rpc.Message {
 
 func toolCall(t *testing.T, params string) Call {
 	t.Helper()
-	return Call{Request: message(t, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":`+params+`}`),
+	return Call{Caller: local, Request: message(t, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":`+params+`}`),
 		Notify: func(*rpc.Message) error { return nil }}
 }
 
@@ -305,7 +312,8 @@ func TestUnknownAndHiddenToolsAreOneAnswer(t *testing.T) {
 
 func TestABareNameMayBeOfAProviderThatHasNotListedYet(t *testing.T) {
 	f, b := newFake(t, map[string][]string{"shop": {"pay"}, "slow": {"x"}})
-	b.worlds.policy = func() Policy { return everything{catalog.Naming{Names: catalog.NamesBare}} }
+	bare := access.New(access.Spec{Names: catalog.NamesBare})
+	b.worlds.policy = func() *access.Policy { return bare }
 	f.mute["slow"] = true
 	reply := b.Call(t.Context(), toolCall(t, `{"name":"x"}`))
 	if reply.Outcome != Unavailable || !strings.HasPrefix(reply.Err.Message, `tool "x" was not called: no tool of this name is known yet`) {
@@ -322,8 +330,8 @@ func TestToolsDoesNotWaitForTheMuteOrTheFailed(t *testing.T) {
 	f.mute["mute"] = true
 	f.failing["broken"] = &supervise.Failure{Cause: "broken"}
 	var names []string
-	b.Prepare(t.Context(), Caller{})
-	for _, tool := range b.View(Caller{}).Tools() {
+	b.Prepare(t.Context(), local)
+	for _, tool := range b.View(local).Tools() {
 		names = append(names, tool.Exposed)
 	}
 	if diff := cmp.Diff([]string{"a_x", "b_y"}, names); diff != "" {
@@ -337,9 +345,9 @@ func TestToolsDoesNotWaitForTheMuteOrTheFailed(t *testing.T) {
 
 func TestToolsFromTheCatalogStartsNothing(t *testing.T) {
 	f, b := newFake(t, map[string][]string{"a": {"x"}})
-	b.Prepare(t.Context(), Caller{})
+	b.Prepare(t.Context(), local)
 	started := len(f.started)
-	b.Prepare(t.Context(), Caller{})
+	b.Prepare(t.Context(), local)
 	if len(f.started) != started {
 		t.Errorf("a second list started providers again: %v", f.started)
 	}

@@ -4,33 +4,15 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 )
-
-// Policy decides who may have what. It is immutable, and two that compare equal
-// decide alike.
-type Policy interface {
-	// Admits says whether a caller may see and call a provider's tool, given by the
-	// name that its server gives it.
-	Admits(principal, project, provider, tool string) bool
-	// Sees says whether a caller has anything to do with a provider.
-	Sees(principal, project, provider string) bool
-	// Naming is how a project names tools.
-	Naming(project string) (names string, nameMax int)
-}
-
-// everything is the policy where none is given.
-type everything struct{ naming catalog.Naming }
-
-func (everything) Admits(_, _, _, _ string) bool { return true }
-func (everything) Sees(_, _, _ string) bool      { return true }
-func (e everything) Naming(string) (string, int) { return e.naming.Names, e.naming.NameMax }
 
 // world is all that decides what callers see, at one moment: who may have what,
 // and what there is. It is immutable but for the views in it, which are made when
 // they are first asked for. A call holds on to one world while it decides.
 type world struct {
-	policy   Policy
+	policy   *access.Policy
 	snapshot *catalog.Snapshot
 	views    sync.Map // owner → *seen
 }
@@ -45,7 +27,7 @@ type seen struct {
 
 // worlds keeps the world of now.
 type worlds struct {
-	policy  func() Policy
+	policy  func() *access.Policy
 	catalog Catalog
 	now     atomic.Pointer[world]
 }
@@ -72,7 +54,7 @@ func (w *world) see(c Caller) *seen {
 	s.once.Do(func() {
 		names, most := w.policy.Naming(c.Project)
 		s.view = w.snapshot.View(catalog.Naming{Names: names, NameMax: most}, func(t *catalog.Tool) bool {
-			return w.policy.Admits(c.Principal, c.Project, t.Provider, t.Name)
+			return w.admits(c, t.Provider, t.Name)
 		})
 		s.list = sync.OnceValue(func() *shownList { return listOf(s.view) })
 	})
@@ -80,7 +62,7 @@ func (w *world) see(c Caller) *seen {
 }
 
 func (w *world) admits(c Caller, provider, tool string) bool {
-	return w.policy.Admits(c.Principal, c.Project, provider, tool)
+	return w.policy.Decide(c.Principal, c.Project, access.Item{Kind: access.KindTool, Provider: provider, Name: tool}).Allowed
 }
 
 func (w *world) sees(c Caller, provider string) bool {

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"github.com/drawbridge-mcp/drawbridge/host/config"
 )
 
 const (
@@ -90,28 +92,5 @@ func matchesAny(patterns []string, name string) bool {
 	return false
 }
 
-// Match says whether name matches a pattern in which "*" stands for any run of
-// characters, none included, and every other character for itself.
-func Match(pattern, name string) bool {
-	first, rest, star := strings.Cut(pattern, "*")
-	if !star {
-		return pattern == name
-	}
-	if !strings.HasPrefix(name, first) {
-		return false
-	}
-	name = name[len(first):]
-	for {
-		// What stands between two stars may match as early as it can: what is
-		// skipped later, the next star takes.
-		part, more, star := strings.Cut(rest, "*")
-		if !star {
-			return strings.HasSuffix(name, part)
-		}
-		at := strings.Index(name, part)
-		if at < 0 {
-			return false
-		}
-		name, rest = name[at+len(part):], more
-	}
-}
+// Match is config.Match, by which provider blocks and grants go alike.
+func Match(pattern, name string) bool { return config.Match(pattern, name) }

@@ -113,6 +113,21 @@ func text(to *string, name, fallback, usage string, check func(string) error) at
 	return a
 }
 
+// moment is a point in time; it is zero when absent.
+func moment(to *time.Time, name, usage string) attribute {
+	return attribute{name: name, kind: "time", usage: usage, set: func(v cty.Value, _ place) error {
+		s, err := stringOf(v)
+		if err != nil {
+			return err
+		}
+		t, err := parseTime(s)
+		if err == nil {
+			*to = t
+		}
+		return err
+	}}
+}
+
 // oneOf is one of a few words; the first is the default. With an empty first
 // word there is no default.
 func oneOf(to *string, name, usage string, words ...string) attribute {

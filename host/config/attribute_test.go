@@ -100,24 +100,24 @@ var attributeCases = []attributeCase{
 	{"provider.restart.stable_after", `"0s"`, "Providers.0.Restart.StableAfter", time.Duration(0), []string{`"2d"`}},
 	{"provider.restart.cooldown", `"0s"`, "Providers.0.Restart.Cooldown", time.Duration(0), []string{`"8d"`}},
 
-	{"principal.token_sha256", `"` + aDigest + `"`, "", nil, []string{`"x"`}},
-	{"principal.expires", `"2027-01-31T00:00:00Z"`, "", nil, []string{`"tomorrow"`}},
-	{"principal.oidc.issuer", `"https://id.example.com"`, "", nil, []string{`"id"`}},
-	{"principal.oidc.audience", `"a"`, "", nil, []string{`1`}},
-	{"principal.oidc.claim", `"sub"`, "", nil, []string{`1`}},
-	{"principal.oidc.value", `"a"`, "", nil, []string{`1`}},
-	{"project.names", `"bare"`, "", nil, []string{`"x"`}},
-	{"project.name_max", `64`, "", nil, []string{`0`}},
-	{"project.surface", `"direct"`, "", nil, []string{`"x"`}},
-	{"project.grant.principals", `["a"]`, "", nil, []string{`"a"`}},
-	{"project.grant.provider", `"a"`, "", nil, []string{`1`}},
-	{"project.grant.tools", `["a"]`, "", nil, []string{`["?"]`}},
-	{"project.grant.except", `["a"]`, "", nil, []string{`["?"]`}},
-	{"project.grant.resources", `["file:///*"]`, "", nil, []string{`[""]`}},
-	{"project.grant.prompts", `["a"]`, "", nil, []string{`["?"]`}},
-	{"project.grant.methods", `["vendor/*"]`, "", nil, []string{`"x"`}},
-	{"project.grant.server_requests", `["roots"]`, "", nil, []string{`["tools"]`}},
-	{"project.grant.rate", `"60/1m"`, "", nil, []string{`"60"`, `"0/1m"`, `"60/m"`, `60`}},
+	{"principal.token_sha256", `"` + aDigest + `"`, "Principals.0.TokenSHA256", strings.ToLower(aDigest), []string{`"x"`, `""`, `"` + sha256OfNothing + `"`}},
+	{"principal.expires", `"2027-01-31T00:00:00Z"`, "Principals.0.Expires", time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC), []string{`"tomorrow"`, `"2027-01-31"`, `""`, `2027`}},
+	{"principal.oidc.issuer", `"https://id.example.com"`, "Principals.0.OIDC.Issuer", "https://id.example.com", []string{`"id"`}},
+	{"principal.oidc.audience", `"a"`, "Principals.0.OIDC.Audience", "a", []string{`1`, `""`}},
+	{"principal.oidc.claim", `"email"`, "Principals.0.OIDC.Claim", "email", []string{`1`, `""`}},
+	{"principal.oidc.value", `"a"`, "Principals.0.OIDC.Value", "a", []string{`1`, `""`}},
+	{"project.names", `"bare"`, "Projects.0.Names", "bare", []string{`"x"`}},
+	{"project.name_max", `64`, "Projects.0.NameMax", 64, []string{`0`}},
+	{"project.surface", `"direct"`, "Projects.0.Surface", "direct", []string{`"x"`, `"Search"`}},
+	{"project.grant.principals", `["a", "local"]`, "Projects.0.Grants.0.Principals", []string{"a", "local"}, []string{`"a"`, `[""]`, `["b"]`, `["Local"]`}},
+	{"project.grant.provider", `"A b"`, "Projects.0.Grants.0.Provider", "a-b", []string{`1`, `""`, `"b"`, `"a B"`}},
+	{"project.grant.tools", `["a"]`, "Projects.0.Grants.0.Tools", []string{"a"}, []string{`["?"]`}},
+	{"project.grant.except", `["a"]`, "Projects.0.Grants.0.Except", []string{"a"}, []string{`["?"]`}},
+	{"project.grant.resources", `["http://[::1]/a?b=*"]`, "Projects.0.Grants.0.Resources", []string{"http://[::1]/a?b=*"}, []string{`[""]`, `["file:///{path}"]`}},
+	{"project.grant.prompts", `["a"]`, "Projects.0.Grants.0.Prompts", []string{"a"}, []string{`["?"]`}},
+	{"project.grant.methods", `["vendor/*"]`, "Projects.0.Grants.0.Methods", []string{"vendor/*"}, []string{`"x"`}},
+	{"project.grant.server_requests", `["roots"]`, "Projects.0.Grants.0.ServerRequests", []string{"roots"}, []string{`["tools"]`}},
+	{"project.grant.rate", `"60/1m"`, "Projects.0.Grants.0.Rate", "60/1m", []string{`"60"`, `"0/1m"`, `"60/m"`, `60`}},
 }
 
 // basis is what a block needs besides the attribute under test.
@@ -125,8 +125,16 @@ var basis = map[string][]string{
 	"plugin":         {`path = "p"`, `sha256 = "` + aDigest + `"`},
 	"provider":       {`plugin = "stdio"`},
 	"host.http.tls":  {`cert = "c"`, `key = "k"`},
+	"principal":      {`token_sha256 = "` + aDigest + `"`},
 	"principal.oidc": {`issuer = "https://i"`, `audience = "a"`, `value = "v"`},
-	"project.grant":  {`principals = ["a"]`, `provider = "a"`},
+	"project.grant":  {`principals = ["a"]`, `provider = "A b"`},
+}
+
+// preamble is what must stand in the files besides.
+var preamble = map[string]string{
+	"principal": "project \"x\" {\n}\n",
+	"project": "principal \"a\" {\ntoken_sha256 = \"" + aDigest + "\"\n}\n" +
+		"provider \"A b\" {\nplugin = \"stdio\"\nsession {\nscope = \"shared\"\n}\n}\n",
 }
 
 // fileWith writes a file in which the attribute at path has a value.
@@ -140,13 +148,15 @@ func fileWith(path, value string) string {
 		}
 		fmt.Fprintf(&open, "%s%s {\n", name, label)
 		for _, line := range basis[strings.Join(names[:i+1], ".")] {
-			if set := strings.Fields(line)[0]; set != names[len(names)-1] && !(set == "path" && path == "plugin.command") {
+			set := strings.Fields(line)[0]
+			instead := set == "path" && path == "plugin.command" || set == "token_sha256" && strings.HasPrefix(path, "principal.oidc")
+			if set != names[len(names)-1] && !instead {
 				open.WriteString(line + "\n")
 			}
 		}
 		tail.WriteString("}\n")
 	}
-	return open.String() + names[len(names)-1] + " = " + value + "\n" + tail.String()
+	return preamble[names[0]] + open.String() + names[len(names)-1] + " = " + value + "\n" + tail.String()
 }
 
 // loadText checks one file of text, in a place that is the same everywhere.

@@ -20,9 +20,9 @@ func root(c *Config, at place) body {
 		{name: "provider", label: "label", repeated: true, usage: "One MCP server on this machine.",
 			open: func() body { return providerBody(c, new(Provider), at) }},
 		{name: "principal", label: "name", repeated: true, usage: "Someone who may call.",
-			open: principalBody},
+			open: func() body { return principalBody(c, new(Principal)) }},
 		{name: "project", label: "name", repeated: true, usage: "What its principals may see and call.",
-			open: projectBody},
+			open: func() body { return projectBody(c, new(Project)) }},
 	}}
 }
 
@@ -170,65 +170,65 @@ func restartBody(r *Restart) body {
 	}}
 }
 
-// The blocks of access control are checked like all others and refused by
-// pending.go; nothing keeps their values yet.
-
-func principalBody() body {
-	var p struct{ tokenSHA256, expires, issuer, audience, claim, value string }
+// principalBody and those below it are the blocks of access control; what they
+// say of each other is checked in checkaccess.go.
+func principalBody(c *Config, p *Principal) body {
+	var o OIDC
 	return body{
 		attributes: []attribute{
-			text(&p.tokenSHA256, "token_sha256", "", "The SHA-256 of its bearer token, in hexadecimal.", checkSHA256),
-			text(&p.expires, "expires", "", "When it ceases to be let in.", checkTime),
+			text(&p.TokenSHA256, "token_sha256", "", "The SHA-256 of its bearer token, in hexadecimal; `drawbridge token new` makes one.", checkTokenSHA256),
+			moment(&p.Expires, "expires", "When its token ceases to let it in."),
 		},
 		blocks: []blockType{
 			{name: "oidc", usage: "Let in by an identity provider's token instead.", open: func() body {
-				return body{attributes: []attribute{
-					text(&p.issuer, "issuer", "", "Who issues the tokens.", checkURL).must(),
-					text(&p.audience, "audience", "", "For whom they are issued.", nil).must(),
-					text(&p.claim, "claim", "sub", "The claim that tells who it is.", nil),
-					text(&p.value, "value", "", "What the claim must say.", nil).must(),
-				}}
+				return body{
+					attributes: []attribute{
+						text(&o.Issuer, "issuer", "", "Who issues the tokens.", checkURL).must(),
+						text(&o.Audience, "audience", "", "For whom they are issued.", notEmpty).must(),
+						text(&o.Claim, "claim", "sub", "The claim that tells who it is.", notEmpty),
+						text(&o.Value, "value", "", "What the claim must say.", notEmpty).must(),
+					},
+					check: func(*decoder, *hclsyntax.Block) { p.OIDC = &o },
+				}
 			}},
 		},
+		check: func(d *decoder, src *hclsyntax.Block) { d.addPrincipal(c, p, src) },
 	}
 }
 
-func projectBody() body {
-	var p struct {
-		names, surface string
-		nameMax        int
-	}
+func projectBody(c *Config, p *Project) body {
 	return body{
 		attributes: []attribute{
-			oneOf(&p.names, "names", "As in host, for this project; the host's when absent.", "", "prefixed", "bare"),
-			withoutDefault(number(&p.nameMax, "name_max", 0, 16, 128, "As in host, for this project; the host's when absent.")),
-			oneOf(&p.surface, "surface", "As in host, for this project; the host's when absent.", "", "direct", "search"),
+			oneOf(&p.Names, "names", "As in host, for this project; the host's when absent.", "", "prefixed", "bare"),
+			withoutDefault(number(&p.NameMax, "name_max", 0, 16, 128, "As in host, for this project; the host's when absent.")),
+			oneOf(&p.Surface, "surface", "As in host, for this project; the host's when absent.", "", "direct", "search"),
 		},
 		blocks: []blockType{
-			{name: "grant", repeated: true, usage: "Lets principals see and call.", open: grantBody},
+			{name: "grant", repeated: true, usage: "Lets principals see and call. What no grant names is neither seen nor called; what one grant excepts, no other gives.",
+				open: func() body { return grantBody(p, new(Grant)) }},
 		},
+		check: func(d *decoder, src *hclsyntax.Block) { d.addProject(c, p, src) },
 	}
 }
 
-func grantBody() body {
-	var g struct {
-		provider, rate                                                         string
-		principals, tools, except, resources, prompts, methods, serverRequests []string
-	}
+func grantBody(p *Project, g *Grant) body {
 	requests := []string{"elicitation", "sampling", "roots"}
-	return body{attributes: []attribute{
-		texts(&g.principals, "principals", nil, "Who.", nil).must(),
-		text(&g.provider, "provider", "", "Whose.", nil).must(),
-		texts(&g.tools, "tools", nil, "Names of tools; * stands for any run of characters.", checkGlob),
-		texts(&g.except, "except", nil, "Names of tools that are not granted, whatever tools says.", checkGlob),
-		texts(&g.resources, "resources", nil, "URIs of resources.", checkGlob),
-		texts(&g.prompts, "prompts", nil, "Names of prompts.", checkGlob),
-		texts(&g.methods, "methods", []string{}, "Methods the host does not know and passes on.", checkGlob),
-		texts(&g.serverRequests, "server_requests", requests, "What the server may ask of the client.", func(s string) error {
-			return among(s, requests)
-		}),
-		text(&g.rate, "rate", "", "Most calls in a span of time, like \"60/1m\".", checkRate),
-	}}
+	return body{
+		attributes: []attribute{
+			texts(&g.Principals, "principals", nil, "Who: names of principals, and \"local\" for whoever speaks over stdio.", notEmpty).must(),
+			text(&g.Provider, "provider", "", "Whose: the label of a provider.", notEmpty).must(),
+			texts(&g.Tools, "tools", nil, "Names of tools, as the server calls them; * stands for any run of characters.", checkGlob),
+			texts(&g.Except, "except", nil, "Names of tools that are not granted, whatever another grant to the same principals says.", checkGlob),
+			texts(&g.Resources, "resources", nil, "URIs of resources.", checkURIGlob),
+			texts(&g.Prompts, "prompts", nil, "Names of prompts.", checkGlob),
+			texts(&g.Methods, "methods", []string{}, "Methods the host does not know and passes on.", checkGlob),
+			texts(&g.ServerRequests, "server_requests", requests, "What the server may ask of the client.", func(s string) error {
+				return among(s, requests)
+			}),
+			text(&g.Rate, "rate", "", "Most calls in a span of time, like \"60/1m\".", checkRate),
+		},
+		check: func(d *decoder, src *hclsyntax.Block) { d.addGrant(p, g, src) },
+	}
 }
 
 // defaultStateDir follows the XDG base directory specification, by which a

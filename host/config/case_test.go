@@ -25,8 +25,10 @@ func TestC072_ProtectiveSettingsNeverFallBack(t *testing.T) {
 		"unknown attribute":          {"provider \"p\" {\n  plugin = \"stdio\"\n  alow_tools = []\n}", "provider.p.alow_tools"},
 		"misspelled list":            {"provider \"p\" {\n  plugin = \"stdio\"\n  exept = [\"pay\"]\n}", "provider.p.exept"},
 		"a pattern that is none":     {"provider \"p\" {\n  plugin = \"stdio\"\n  except = [\"pay_?\"]\n}", "provider.p.except[0]"},
-		"a principal":                {"principal \"x\" {\n}", "principal.x"},
-		"a project":                  {"project \"x\" {\n}", "project.x"},
+		"a principal without proof":  {"principal \"x\" {\n}\nproject \"p\" {\n}", "principal.x"},
+		"a project for nobody":       {"project \"x\" {\n}", "project.x"},
+		"an expiry that is none": {"principal \"x\" {\n  token_sha256 = \"" + aDigest + "\"\n  expires = \"soon\"\n}\nproject \"p\" {\n}",
+			"principal.x.expires"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, diags := loadText(c.text)

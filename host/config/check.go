@@ -17,11 +17,7 @@ import (
 
 func (h *Host) check(d *decoder, src *hclsyntax.Block) {
 	h.Range = src.DefRange()
-	if !isLoopback(h.HTTP.Listen) && checkListen(h.HTTP.Listen) == nil {
-		d.errorf(rangeIn(src, "http", "listen"), "Listener off loopback",
-			"Without TLS and principals, which are not in force yet, the host listens on loopback only: "+
-				`set "127.0.0.1:7420", "[::1]:7420" or "localhost:7420".`)
-	}
+	d.host = src
 }
 
 func (d *decoder) addPlugin(c *Config, p *Plugin, src *hclsyntax.Block) {
@@ -118,6 +114,8 @@ func (c *Config) finish(d *decoder) {
 		c.checkNameOf(d, one.value, one.src)
 		c.checkGraceOf(d, one.value, one.src)
 	}
+	c.checkListener(d)
+	c.checkAccess(d)
 	if len(c.Providers) == 0 && !d.partial && !d.diags.HasErrors() {
 		d.diags = append(d.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "No provider",
 			Detail: "Nothing is declared, so nothing is offered. Add a block provider."})

@@ -30,10 +30,18 @@ type decoder struct {
 	notices  hcl.Diagnostics
 	// missing collects, inside of a provider, what fails that provider alone.
 	missing hcl.Diagnostics
+	// seen are the names of the outermost blocks that stand in the files.
+	seen map[string]bool
 	// within is the name of the outermost block being decoded.
 	within string
 	// providers are what was decoded, in the order of the files.
 	providers []declared[*Provider]
+	// principals, projects and grants are likewise; host is the block host, nil
+	// without one.
+	principals []declared[*Principal]
+	projects   []declared[*Project]
+	grants     []grantIn
+	host       *hclsyntax.Block
 }
 
 // declared is a value and the block that declares it.
@@ -64,6 +72,7 @@ func (d *decoder) children(src *hclsyntax.Body, path string, b body) {
 		first[kind.name] = block
 		if path == "" {
 			d.within, d.inBroken, d.missing = kind.name, d.broken[block], nil
+			d.seen[kind.name] = true
 		}
 		inner := kind.open()
 		if !d.labels(block, kind) {

@@ -95,7 +95,7 @@ func unreadable(name string, err error) *hcl.Diagnostic {
 // load checks files whose text is at hand. partial says that some are not.
 func load(sources map[string][]byte, at place, partial bool) (*Config, hcl.Diagnostics) {
 	c := &Config{Sources: sources, Plugins: map[string]*Plugin{}}
-	d := &decoder{scope: newScope(at), at: at, partial: partial}
+	d := &decoder{scope: newScope(at), at: at, partial: partial, seen: map[string]bool{}}
 	table := root(c, at)
 	all := &hclsyntax.Body{}
 	d.broken = map[*hclsyntax.Block]bool{}

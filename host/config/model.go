@@ -19,6 +19,10 @@ type Config struct {
 	Plugins map[string]*Plugin
 	// Providers are all of them, enabled or not, by slug.
 	Providers []*Provider
+	// Principals and Projects are in the order of the files. There are both or
+	// neither.
+	Principals []*Principal
+	Projects   []*Project
 	// Notices name what is accepted and not yet in force.
 	Notices hcl.Diagnostics
 }
@@ -111,6 +115,51 @@ type Limits struct {
 type Restart struct {
 	Intensity                                          int
 	Period, Backoff, BackoffMax, StableAfter, Cooldown time.Duration
+}
+
+// Local is the reserved principal: whoever speaks over stdio, and who has the
+// token of the first start as long as no principal is declared. It has no block
+// and may be named in grants.
+const Local = "local"
+
+// Principal is a `principal` block: someone who may call. It has a token's hash
+// or an identity provider's word, never both.
+type Principal struct {
+	Name string
+	// TokenSHA256 is in lower case; "" with OIDC.
+	TokenSHA256 string
+	// Expires is when the token ceases to be taken; zero for never.
+	Expires time.Time
+	OIDC    *OIDC
+	// Range is the block's header.
+	Range hcl.Range
+}
+
+// OIDC is a principal's `oidc` block.
+type OIDC struct{ Issuer, Audience, Claim, Value string }
+
+// Project is a `project` block.
+type Project struct {
+	Name string
+	// Names and Surface are "", and NameMax is 0, where the host's hold.
+	Names   string
+	NameMax int
+	Surface string
+	Grants  []*Grant
+	// Range is the block's header.
+	Range hcl.Range
+}
+
+// Grant is a `grant` block of a project. A list that is empty allows nothing.
+type Grant struct {
+	Principals []string
+	// Provider is the provider's slug.
+	Provider                          string
+	Tools, Except, Resources, Prompts []string
+	Methods, ServerRequests           []string
+	Rate                              string
+	// Range is the block's header.
+	Range hcl.Range
 }
 
 // Decoded is a provider's config block after decoding against its plugin's schema.

@@ -29,11 +29,11 @@ const (
 
 // pendings are consulted in order; the first line that fits counts.
 var pendings = []pending{
-	{"principal", "", refuse, "Access control is not in force: whoever has the token sees and calls everything. Remove the block."},
-	{"project", "", refuse, "Access control is not in force: whoever has the token sees and calls everything. Remove the block."},
+	{"principal.oidc", "", refuse, "Tokens of identity providers are not verified. Set token_sha256."},
 	{"host.locked", "true", refuse, "There is no lock file, and definitions are not compared. Remove it."},
 	{"host.journal.sync", "full", refuse, "No journal is written. Remove it."},
 	{"host.surface", "search", refuse, `Every tool is shown under its own name. Remove it, or set "direct".`},
+	{"project.surface", "search", refuse, `Every tool is shown under its own name. Remove it, or set "direct".`},
 	{"host.http.tls", "", refuse, "HTTP is served on loopback only, without TLS. Remove the block."},
 	{"provider.discovery", "required", refuse, "What a caller was shown is not remembered. Remove it."},
 	{"provider.recheck", "before_call", refuse, "Definitions are not read again before a call. Remove it."},
@@ -42,6 +42,7 @@ var pendings = []pending{
 	{"provider.session.stateful", "true", refuse, "Calls to a server process that replaced another are not refused. Remove it."},
 	{"plugin.command", "", refuse, "Plugins that are scripts cannot be run. Set path and sha256."},
 
+	{"project.grant.rate", "", note, "Calls are not counted."},
 	{"plugin.version", "", note, "What the plugin says of itself is not compared with it."},
 	{"host.plugin_dir", "", note, "Plugins are found through plugin blocks only."},
 	{"host.watch", "true", note, "Start the host again to have a change in force."},

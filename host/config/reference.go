@@ -17,6 +17,7 @@ in this list is an error, and so is a value that cannot be used.
 - A *duration* is a string like "250ms", "30s", "1h30m" or "90d".
 - A *size* is a string like "512KiB" or "1GB": KiB, MiB, GiB and TiB are powers of
   1024; kB, MB, GB and TB are powers of 1000.
+- A *time* is a string in RFC 3339's notation, like "2027-01-31T00:00:00Z".
 - A *path* is relative to the folder of the file; "~/" is the home folder.
 - A *bool* is true or false without quotes; "true" is taken for true.
 - A list that is given and empty is empty: the default is for what is absent.

@@ -135,19 +135,54 @@ func notEmpty(s string) error {
 // something in other notations is refused: in `except` a pattern that silently
 // matches nothing would leave a gate open.
 func checkGlob(s string) error {
+	if strings.HasPrefix(s, "!") {
+		return errors.New("must not begin with !; name what is to be left out in `except`")
+	}
+	return checkPattern(s, "?[]{}\\", `? [ ] { } \`)
+}
+
+// checkURIGlob is checkGlob for URIs, in which ? and brackets stand for
+// themselves.
+func checkURIGlob(s string) error { return checkPattern(s, "{}\\", `{ } \`) }
+
+func checkPattern(s, not, inWords string) error {
 	switch {
 	case s == "":
 		return errors.New("must not be empty")
 	case strings.TrimSpace(s) != s:
 		return errors.New("must not begin or end with white space")
-	case strings.HasPrefix(s, "!"):
-		return errors.New("must not begin with !; name what is to be left out in `except`")
-	case strings.ContainsAny(s, `?[]{}\`):
-		return errors.New(`must not hold any of ? [ ] { } \; the one wildcard is *, for any run of characters`)
+	case strings.ContainsAny(s, not):
+		return fmt.Errorf("must not hold any of %s; the one wildcard is *, for any run of characters", inWords)
 	case strings.ContainsFunc(s, unicode.IsControl):
 		return errors.New("must not hold control characters")
 	}
 	return nil
+}
+
+// Match says whether name matches a pattern in which "*" stands for any run of
+// characters, none included, and every other character for itself.
+func Match(pattern, name string) bool {
+	first, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, first) {
+		return false
+	}
+	name = name[len(first):]
+	for {
+		// What stands between two stars may match as early as it can: what is
+		// skipped later, the next star takes.
+		part, more, star := strings.Cut(rest, "*")
+		if !star {
+			return strings.HasSuffix(name, part)
+		}
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name, rest = name[at+len(part):], more
+	}
 }
 
 var hexDigest = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
@@ -220,12 +255,24 @@ func checkURL(s string) error {
 	return nil
 }
 
-// checkTime takes a moment in RFC 3339's notation.
-func checkTime(s string) error {
-	if _, err := time.Parse(time.RFC3339, s); err != nil {
-		return errors.New(`must be a time like "2027-01-31T00:00:00Z"`)
+// sha256OfNothing is what sha256sum prints for an empty input, which is what a
+// variable that is not set gives it. It would let in whoever has no token.
+const sha256OfNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+func checkTokenSHA256(s string) error {
+	if strings.EqualFold(s, sha256OfNothing) {
+		return errors.New("must not be the SHA-256 of an empty token")
 	}
-	return nil
+	return checkSHA256(s)
+}
+
+// parseTime takes a moment in RFC 3339's notation.
+func parseTime(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}, errors.New(`must be a time like "2027-01-31T00:00:00Z"`)
+	}
+	return t, nil
 }
 
 // checkRate takes "N/duration".

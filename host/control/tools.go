@@ -58,7 +58,7 @@ func (c *Control) Tools(ctx context.Context) (ToolList, error) {
 		})
 	}
 	all.Wait()
-	for _, t := range c.opts.Broker.Tools(c.opts.Caller) {
+	for _, t := range c.opts.Broker.View(c.opts.Caller).Tools() {
 		list.Tools = append(list.Tools, Tool{t.Exposed, t.Provider, t.Name, t.Digest, t.Effectful, t.Listed})
 		for i := range list.Providers {
 			if list.Providers[i].Name == t.Provider {

@@ -118,15 +118,7 @@ const testToken = "secret"
 func newSite(t testing.TB, s *Server, adjust ...func(*HTTPOptions)) *site {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(nil)
-	opts := HTTPOptions{Listen: srv.Listener.Addr().String(), Token: func(tok string) (string, bool) {
-		switch tok {
-		case testToken:
-			return "local", true
-		case "other":
-			return "stranger", true
-		}
-		return "", false
-	}}
+	opts := HTTPOptions{Listen: srv.Listener.Addr().String(), Gate: newFakeGate()}
 	for _, f := range adjust {
 		f(&opts)
 	}

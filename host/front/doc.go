@@ -12,7 +12,8 @@
 //	notices.go   what is said outside of any request
 //	session.go   one client of the handshake era; sessions.go all of those on HTTP
 //	stdio.go     the face on stdio; pipe.go its writer, lines.go its reader
-//	http.go      the face on HTTP; guard.go who may reach it, headers.go what must
+//	http.go      the face on HTTP; guard.go who may reach it, denials.go how that is
+//	             logged, metadata.go where its tokens come from, headers.go what must
 //	             agree with the body, arguments.go with a call's arguments,
 //	             reply.go its writer
 //

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -20,14 +21,19 @@ type Broker interface {
 	// Prepare brings lists up to date: it starts what was never listed, and waits a
 	// while for it.
 	Prepare(ctx context.Context, caller broker.Caller)
-	// Tools returns the tools that the caller may see now, in a stable order.
-	Tools(caller broker.Caller) []*catalog.Tool
+	// View is what the caller sees now.
+	View(caller broker.Caller) *catalog.View
+	// Shown notes that the tools [from:to) of a view are being written to the caller;
+	// undo is for when they could not be.
+	Shown(caller broker.Caller, v *catalog.View, from, to int) (undo func())
 	// Call carries a request to a server. Notifications go to c.Notify in order and
 	// on the caller's goroutine, before Call returns and not after. Ending ctx is
 	// the client's cancel.
 	Call(ctx context.Context, c broker.Call) broker.Reply
 	// SetLogLevel records the level that a session wants; the empty level forgets it.
 	SetLogLevel(session, level string) bool
+	// Forget drops all that is kept of a session.
+	Forget(session string)
 	// Capabilities says what the providers have for a caller beyond tools.
 	Capabilities(caller broker.Caller) broker.Capabilities
 }
@@ -54,6 +60,8 @@ type Options struct {
 	SessionIdle time.Duration
 	// PageSize is the most items of one page of a list.
 	PageSize int
+	// Project is the one that the client on stdio works in, "" where there is none.
+	Project string
 	// SpoolDir is where large messages are kept in unlinked files.
 	SpoolDir string
 	Logger   *slog.Logger
@@ -68,7 +76,12 @@ type Server struct {
 	identity json.RawMessage
 
 	audience audience
+	// leveled: a client has set the level of the servers' logs. They keep the last
+	// that they were told, so it stays true.
+	leveled  atomic.Bool
 	sessions sessions
+	// room has a place for each request over HTTP that may be in flight.
+	room chan struct{}
 
 	// base ends when requests in flight are to be cancelled, closing when no new
 	// ones are taken and streams are to end.
@@ -108,6 +121,8 @@ func New(opts Options) *Server {
 	}
 	s := &Server{opts: opts, broker: opts.Broker, log: opts.Logger, closing: make(chan struct{})}
 	s.identity = encode(implementation(opts.Version))
+	s.sessions.most = maxSessions
+	s.room = make(chan struct{}, maxWebRequests)
 	s.base, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }
@@ -116,8 +131,8 @@ func implementation(version string) mcp.Implementation {
 	return mcp.Implementation{Name: "drawbridge", Title: "Drawbridge", Version: version}
 }
 
-// ToolsChanged tells every client once that the tools it may see have changed.
-// It does not block.
+// ToolsChanged tells every client whose own view is another one than it was last
+// shown or told, once. It does not block.
 func (s *Server) ToolsChanged() { s.audience.changed() }
 
 // Log passes on a server's notifications/message that belongs to no call, to the

@@ -79,7 +79,7 @@ func FuzzStdio(f *testing.F) {
 // and one that says to be JSON is.
 func FuzzHTTPBody(f *testing.F) {
 	s := newServer(f, harmless{newFakeBroker("echo")}, func(o *Options) { o.MaxRequest = 4 << 10 })
-	h := s.Handler(HTTPOptions{Listen: "127.0.0.1:7420", Token: func(string) (string, bool) { return "local", true }})
+	h := s.Handler(HTTPOptions{Listen: "127.0.0.1:7420", Gate: newFakeGate()})
 	send := func(body []byte, headers ...string) *httptest.ResponseRecorder {
 		// A subscription would go on for as long as its client listens.
 		ctx, cancel := context.WithCancel(context.Background())
@@ -89,7 +89,7 @@ func FuzzHTTPBody(f *testing.F) {
 		defer cancel()
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/mcp", bytes.NewReader(body))
 		r.Host = "127.0.0.1:7420"
-		r.Header.Set("Authorization", "Bearer x")
+		r.Header.Set("Authorization", "Bearer "+testToken)
 		r.Header.Set("Content-Type", "application/json")
 		for i := 0; i+1 < len(headers); i += 2 {
 			r.Header.Set(headers[i], headers[i+1])
@@ -135,7 +135,7 @@ func FuzzHTTPBody(f *testing.F) {
 func FuzzArguments(f *testing.F) {
 	b := newFakeBroker()
 	b.setAnnotated(f, annotated)
-	tool := b.tools[0]
+	tool := b.View(broker.Caller{}).Tools()[0]
 	for _, arguments := range []string{
 		`{"region":"us"}`, `{"Region":"us"}`, `{"region":"us","region":"eu"}`, `{"count":42.0}`, `null`, `[]`,
 		`{"options":{"dry":true},"region":null}`, `{"region":"\ud800"}`, `{"region":{"region":"us"}}`,

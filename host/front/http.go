@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// endpoint is the one path of the face.
+	// endpoint is the path of the face; below it stands one for each project.
 	endpoint = "/mcp"
 	// smallBody is the longest body that is read into one piece of memory of its
 	// own; longer ones pass through a shared buffer, and to a file if they are large.
@@ -29,6 +29,10 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
+	// maxWebRequests bounds the requests over HTTP that are in flight at once, of all
+	// clients together, and so goroutines and what each holds. A subscription of a
+	// modern client is one of them for as long as it lasts.
+	maxWebRequests = 8 * maxInFlight
 )
 
 // HTTPServer makes the server that Handler's handler needs: headers are bounded in
@@ -52,12 +56,14 @@ type web struct {
 	copies sync.Pool
 }
 
-// Handler serves MCP over streamable HTTP at /mcp. A request is checked in this
-// order: whether it may come here at all (403), whose it is (401), its form (405,
-// 406, 413, 415), its envelope (400), its session (400, 404), and what its headers
-// repeat (400); of the arguments of a call, that is checked when its tool is known.
+// Handler serves MCP over streamable HTTP at /mcp and, by project, at /mcp/PROJECT.
+// A request is checked in this order: whether it may come here at all (403), its path
+// (404), whose it is (401), whether that is someone in this project (404), its form
+// (405, 406, 413, 415), its envelope (400), its session (400, 404), and what its
+// headers repeat (400); of the arguments of a call, that is checked when its tool is
+// known. Beside it stand the documents that say where tokens come from (metadata.go).
 func (s *Server) Handler(opts HTTPOptions) http.Handler {
-	h := &web{Server: s, guard: newGuard(opts)}
+	h := &web{Server: s, guard: newGuard(opts, s.log)}
 	h.copies.New = func() any { return new([32 << 10]byte) }
 	return h
 }
@@ -74,12 +80,11 @@ func (h *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		preflight(w, r)
 		return
 	}
-	principal, ok := h.guard.authenticate(w, r)
-	if !ok {
+	if h.guard.describe(w, r) {
 		return
 	}
-	if r.URL.Path != endpoint {
-		w.text(http.StatusNotFound, "the endpoint is "+endpoint)
+	who, ok := h.guard.authenticate(w, r)
+	if !ok {
 		return
 	}
 	if !h.enter() {
@@ -92,11 +97,11 @@ func (h *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	session := !mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
 	switch {
 	case r.Method == http.MethodPost:
-		h.post(w, r, principal) //nolint:contextcheck // a legacy client's request outlives its connection
+		h.post(w, r, who) //nolint:contextcheck // a legacy client's request outlives its connection
 	case r.Method == http.MethodGet && session:
-		h.get(w, r, principal)
+		h.get(w, r, who)
 	case r.Method == http.MethodDelete && session:
-		h.delete(w, r, principal)
+		h.delete(w, r, who)
 	case session:
 		w.Header().Set("Allow", "POST, GET, DELETE")
 		w.text(http.StatusMethodNotAllowed, "only POST, GET and DELETE")
@@ -107,7 +112,7 @@ func (h *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 }
 
 // post takes one message.
-func (h *web) post(w *reply, req *http.Request, principal string) {
+func (h *web) post(w *reply, req *http.Request, who party) {
 	if !isJSON(req.Header) {
 		w.refuse(http.StatusUnsupportedMediaType, invalid("Content-Type must be "+typeJSON))
 		return
@@ -122,18 +127,30 @@ func (h *web) post(w *reply, req *http.Request, principal string) {
 		return
 	}
 	defer func() { _ = m.Close() }()
+	// What is no request is not counted: a cancel must get through when all is full.
+	if m.Kind == rpc.Request {
+		select {
+		case h.room <- struct{}{}:
+			defer func() { <-h.room }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			w.refuseID(http.StatusServiceUnavailable, m.ID, unavailable("too_many_requests",
+				fmt.Sprintf("%d requests over HTTP are in flight", cap(h.room))))
+			return
+		}
+	}
 	r := route(m, req.Header.Get(mcp.HeaderProtocolVersion))
 	r.writer = w
 	if r.era == modern {
-		h.postModern(w, req, r, principal)
+		h.postModern(w, req, r, who)
 	} else {
-		h.postLegacy(w, req, r, principal)
+		h.postLegacy(w, req, r, who)
 	}
 }
 
 // postModern serves a request that brings all it takes along. It ends with its
 // connection: closing that is how a modern client cancels.
-func (h *web) postModern(w *reply, req *http.Request, r *request, principal string) {
+func (h *web) postModern(w *reply, req *http.Request, r *request, who party) {
 	if r.Kind != rpc.Request {
 		w.empty(http.StatusAccepted) // its notifications say nothing here, and it sends no responses
 		return
@@ -151,7 +168,11 @@ func (h *web) postModern(w *reply, req *http.Request, r *request, principal stri
 	closed := context.AfterFunc(h.base, func() { cancel(errClosed) }) //nolint:contextcheck // two contexts end it: the connection's and the face's
 	defer closed()
 	r.cancel = cancel
-	r.caller = broker.Caller{Principal: principal, Modern: true}
+	if r.Method == "subscriptions/listen" {
+		r.writer = h.guard.while(w, req, who)
+	}
+	r.caller = broker.Caller{Principal: who.principal, Project: who.project, Modern: true,
+		Client: clientOf(r.Message, "params", "_meta", mcp.MetaKeyClientInfo)}
 	r.header = req.Header
 	h.serve(ctx, r)
 }
@@ -159,8 +180,8 @@ func (h *web) postModern(w *reply, req *http.Request, r *request, principal stri
 // postLegacy takes a message of a session, or the request that opens one. A
 // request that was taken goes on when its connection drops: in this era that is
 // no cancel (MCP 2025-11-25, basic/transports, "Sending Messages to the Server").
-func (h *web) postLegacy(w *reply, req *http.Request, r *request, principal string) {
-	session := h.sessionFor(w, req, r, principal)
+func (h *web) postLegacy(w *reply, req *http.Request, r *request, who party) {
+	session := h.sessionFor(w, req, r, who)
 	if session == nil {
 		return
 	}
@@ -187,14 +208,14 @@ func (h *web) postLegacy(w *reply, req *http.Request, r *request, principal stri
 
 // sessionFor holds the session of a legacy message: a new one for `initialize`,
 // which the answer will name. If it returns nil it has answered.
-func (h *web) sessionFor(w *reply, req *http.Request, r *request, principal string) *webSession {
+func (h *web) sessionFor(w *reply, req *http.Request, r *request, who party) *webSession {
 	if r.Kind != rpc.Request || r.Method != "initialize" {
-		return h.sessionOf(w, req, r.ID, principal)
+		return h.sessionOf(w, req, r.ID, who)
 	}
 	if !h.knowsVersion(w, req, r.ID) {
 		return nil
 	}
-	session := h.startWebSession(principal)
+	session := h.startWebSession(who)
 	if session == nil {
 		w.refuseID(http.StatusServiceUnavailable, r.ID, unavailable("too_many_sessions", "there are too many sessions"))
 		return nil
@@ -205,12 +226,12 @@ func (h *web) sessionFor(w *reply, req *http.Request, r *request, principal stri
 
 // get opens the stream on which a legacy client hears what belongs to no request.
 // A second one takes over from the first.
-func (h *web) get(w *reply, req *http.Request, principal string) {
+func (h *web) get(w *reply, req *http.Request, who party) {
 	if !accepts(req.Header, typeStream) {
 		w.refuse(http.StatusNotAcceptable, invalid("Accept must list "+typeStream))
 		return
 	}
-	session := h.sessionOf(w, req, "", principal)
+	session := h.sessionOf(w, req, "", who)
 	if session == nil {
 		return
 	}
@@ -220,12 +241,12 @@ func (h *web) get(w *reply, req *http.Request, principal string) {
 	if w.startStream() != nil || w.flush() != nil {
 		return
 	}
-	_ = h.relay(ctx, session.notices, stream, toolsChangedNotice, w)
+	_ = h.relay(ctx, session.notices, stream, toolsChangedNotice, h.guard.while(w, req, who))
 }
 
 // delete ends a session.
-func (h *web) delete(w *reply, req *http.Request, principal string) {
-	session := h.sessionOf(w, req, "", principal)
+func (h *web) delete(w *reply, req *http.Request, who party) {
+	session := h.sessionOf(w, req, "", who)
 	if session == nil {
 		return
 	}
@@ -236,13 +257,13 @@ func (h *web) delete(w *reply, req *http.Request, principal string) {
 
 // sessionOf holds the session that a request names. If there is none, it has
 // answered: 400 without a name, and 404 when the client has to initialize anew.
-func (h *web) sessionOf(w *reply, req *http.Request, id rpc.ID, principal string) *webSession {
+func (h *web) sessionOf(w *reply, req *http.Request, id rpc.ID, who party) *webSession {
 	names := req.Header.Values(mcp.HeaderSessionID)
 	if len(names) != 1 || names[0] == "" {
 		w.refuseID(http.StatusBadRequest, id, invalid(mcp.HeaderSessionID+" must be there once; initialize gives one"))
 		return nil
 	}
-	session := h.holdWebSession(names[0], principal)
+	session := h.holdWebSession(names[0], who)
 	if session == nil {
 		w.refuseID(http.StatusNotFound, id, invalid("this session does not exist or has ended; initialize anew"))
 		return nil

@@ -88,7 +88,7 @@ func TestC033_ALegacyClientThatHangsUpCancelsNothing(t *testing.T) {
 	}
 	eventually(t, "1 ends by itself", func() bool { return slices.Contains(b.ended(), "1 released") })
 	eventually(t, "nothing is pending", func() bool {
-		w := s.front.holdWebSession(session, "local")
+		w := s.front.holdWebSession(session, party{principal: "local"})
 		defer w.release()
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -141,8 +141,7 @@ func TestC059_HTTPClientsHearOnceOfAChange(t *testing.T) {
 		}
 	}
 	for range 2 {
-		b.setTools("a", "new")
-		s.front.ToolsChanged()
+		b.changes(s.front)
 		for _, st := range []*stream{s1, s2, modern} {
 			if m := st.next(); m.Method != "notifications/tools/list_changed" {
 				t.Errorf("got %s", m.text)
@@ -154,12 +153,17 @@ func TestC059_HTTPClientsHearOnceOfAChange(t *testing.T) {
 	if m := ls.next(); m.Method != "notifications/tools/list_changed" {
 		t.Errorf("late: %s", m.text)
 	}
-	s.front.ToolsChanged()
+	b.changes(s.front)
 	for _, st := range []*stream{s1, s2, modern, ls} {
 		st.next()
 		st.none()
 	}
-	if m := s.post(listLine, "Mcp-Session-Id", c1).last(t); !strings.Contains(m.text, `"new"`) {
+	// What is no change to a client, it does not hear of.
+	s.front.ToolsChanged()
+	for _, st := range []*stream{s1, modern} {
+		st.none()
+	}
+	if m := s.post(listLine, "Mcp-Session-Id", c1).last(t); !strings.Contains(m.text, `"another-3"`) {
 		t.Errorf("list: %s", m.text)
 	}
 	deaf.none()
@@ -246,7 +250,7 @@ func TestLogMessagesOfNoCallGoToTheStream(t *testing.T) {
 	log("alert") // nobody listens
 	st := s.listen(http.MethodGet, "", "Mcp-Session-Id", id)
 	eventually(t, "the stream is attached", func() bool {
-		w := s.front.holdWebSession(id, "local")
+		w := s.front.holdWebSession(id, party{principal: "local"})
 		defer w.release()
 		w.notices.mu.Lock()
 		defer w.notices.mu.Unlock()
@@ -278,7 +282,7 @@ func TestHTTPClientThatReadsNothingIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the request is over", func() bool {
-		w := s.front.holdWebSession(id, "local")
+		w := s.front.holdWebSession(id, party{principal: "local"})
 		defer w.release()
 		w.use.Lock()
 		defer w.use.Unlock()
@@ -288,5 +292,44 @@ func TestHTTPClientThatReadsNothingIsGivenUp(t *testing.T) {
 	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	if n, err := io.Copy(io.Discard, conn); n >= 32<<20 || err == nil && n == 0 {
 		t.Errorf("read %d bytes, %v", n, err)
+	}
+}
+
+// Requests over HTTP are bounded, whoever asks; what is over is told at once that
+// nothing was sent, and a cancel gets through.
+func TestRequestsOverHTTPAreBounded(t *testing.T) {
+	b := newFakeBroker("hold")
+	front := newServer(t, b)
+	front.room = make(chan struct{}, 2)
+	s := newSite(t, front)
+	session := s.open()
+	answers := make(chan response, 2)
+	go func() { answers <- s.post(call("7", "hold", "", ""), "Mcp-Session-Id", session) }()
+	<-b.held
+	go func() {
+		answers <- s.modern("tools/call", "8", `"name":"hold"`, "Mcp-Name", "hold")
+	}()
+	<-b.held
+	for era, r := range map[string]response{
+		"modern": s.modern("tools/call", "9", `"name":"hold"`, "Mcp-Name", "hold"),
+		"legacy": s.post(call("9", "hold", "", ""), "Mcp-Session-Id", session),
+	} {
+		m := r.last(t)
+		if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" || m.code() != -31003 || string(m.ID) != "9" {
+			t.Errorf("%s: %d %v %s", era, r.StatusCode, r.Header, r.body)
+		}
+	}
+	r := s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, "Mcp-Session-Id", session)
+	if r.StatusCode != http.StatusAccepted {
+		t.Errorf("cancel: %d %s", r.StatusCode, r.body)
+	}
+	<-answers
+	if m := s.post(listLine, "Mcp-Session-Id", session).last(t); m.Result == nil {
+		t.Errorf("after one has ended: %s", m.text)
+	}
+	close(b.releases)
+	<-answers
+	if got := len(b.received()); got != 2 {
+		t.Errorf("%d calls went on", got)
 	}
 }

@@ -18,12 +18,11 @@ func TestC059_StdioClientHearsOnceOfAChange(t *testing.T) {
 		t.Errorf("capabilities: %s", m.Result)
 	}
 	for range 3 {
-		b.setTools("a", "new")
-		s.ToolsChanged()
+		b.changes(s)
 		if m := c.next(); m.Method != "notifications/tools/list_changed" || m.ID != nil {
 			t.Fatalf("after a change: %s", m.text)
 		}
-		if m := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(string(m.Result), `"new"`) {
+		if m := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(string(m.Result), `"another-1"`) {
 			t.Fatalf("list after the change: %s", m.text)
 		}
 	}
@@ -73,7 +72,11 @@ func TestLogLevelIsThatOfTheSession(t *testing.T) {
 			t.Errorf("after %d messages: %s", want, m.text)
 		}
 	}
-	// Of no call.
+	// Of no call. What the curious one has brought about reaches nobody else.
+	s.Log("debug", fromServer(log("debug")))
+	if m := curious.next(); !strings.Contains(string(m.Params), `"debug"`) {
+		t.Errorf("got %s", m.text)
+	}
 	s.Log("info", fromServer(log("info")))
 	s.Log("error", fromServer(log("error")))
 	for c, want := range map[*pipeClient]int{quiet: 1, curious: 2, silent: 2} {
@@ -90,6 +93,17 @@ func TestLogLevelIsThatOfTheSession(t *testing.T) {
 	_ = curious.in.Close()
 	<-curious.done
 	eventually(t, "the level is forgotten", func() bool { return len(b.levelOf()) == 1 })
+}
+
+// As long as nobody has set a level, what a server sends by itself is passed.
+func TestNoLevelMeansWhatServersSend(t *testing.T) {
+	s := newServer(t, newFakeBroker())
+	c := connect(t, s)
+	c.initialize("2025-06-18")
+	s.Log("debug", fromServer(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":1}}`))
+	if m := c.next(); m.Method != "notifications/message" {
+		t.Errorf("got %s", m.text)
+	}
 }
 
 func TestModernLogsOnlyWhenAsked(t *testing.T) {
@@ -117,7 +131,8 @@ func TestModernLogsOnlyWhenAsked(t *testing.T) {
 }
 
 func TestListenOnStdio(t *testing.T) {
-	s := newServer(t, newFakeBroker())
+	b := newFakeBroker()
+	s := newServer(t, b)
 	c := connect(t, s)
 	listen := func(id, filter string) {
 		c.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{"notifications":` + filter + `,` + modernMeta + `}}`)
@@ -131,7 +146,7 @@ func TestListenOnStdio(t *testing.T) {
 	if m := c.next(); string(m.Params) != `{"notifications":{},"_meta":{"io.modelcontextprotocol/subscriptionId":2}}` {
 		t.Fatalf("of the second %s", m.text)
 	}
-	s.ToolsChanged()
+	b.changes(s)
 	if m := c.next(); m.Method != "notifications/tools/list_changed" || string(m.Params) != `{"_meta":{"io.modelcontextprotocol/subscriptionId":"s1"}}` {
 		t.Errorf("after a change %s", m.text)
 	}
@@ -142,7 +157,7 @@ func TestListenOnStdio(t *testing.T) {
 		defer s.audience.mu.RUnlock()
 		return len(s.audience.all) == 0
 	})
-	s.ToolsChanged()
+	b.changes(s)
 	go s.Close(context.Background())
 	if m := c.next(); string(m.ID) != "2" || string(m.Result) != `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":2}}` {
 		t.Errorf("at the end %s", m.text)

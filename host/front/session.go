@@ -18,6 +18,10 @@ import (
 // so its goroutines. It is far over what a model or its user keeps waiting for.
 const maxInFlight = 1024
 
+// unsetLevel is the level of a client that sets none, where others do: what a server
+// sends by itself is for it to choose (MCP 2025-11-25, server/utilities/logging).
+const unsetLevel = mcp.LoggingLevelInfo
+
 // Why a session's requests are cancelled.
 var (
 	errSessionEnded = errors.New("the client's session has ended")
@@ -27,10 +31,11 @@ var (
 // session is what the host keeps of one client: of the whole pipe on stdio, of
 // one Mcp-Session-Id on HTTP. Modern requests on HTTP have none.
 type session struct {
-	server    *Server
-	id        string
-	principal string
-	notices   *notices
+	server *Server
+	id     string
+	// whose it is; nobody else's requests find it.
+	party
+	notices *notices
 	// ready is closed when `initialize` has been answered: what belongs to no
 	// request may follow, and nothing of it may come before.
 	ready chan struct{}
@@ -42,15 +47,19 @@ type session struct {
 	calls sync.WaitGroup
 
 	mu       sync.Mutex
-	version  string // what `initialize` agreed on, "" before
+	version  string        // what `initialize` agreed on, "" before
+	client   broker.Client // as it called itself then
 	level    mcp.LoggingLevel
 	inFlight map[rpc.ID]*request
 	ended    bool
 }
 
-func (s *Server) newSession(principal string) *session {
-	n := &session{server: s, id: newSessionID(), principal: principal, ready: make(chan struct{}), inFlight: make(map[rpc.ID]*request)}
-	n.notices = newNotices(n.admits)
+// party is who asks: a principal, in one of the projects that it is granted in.
+type party struct{ principal, project string }
+
+func (s *Server) newSession(who party) *session {
+	n := &session{server: s, id: newSessionID(), party: who, ready: make(chan struct{}), inFlight: make(map[rpc.ID]*request)}
+	n.notices = s.newNotices(broker.Caller{Principal: who.principal, Project: who.project, Session: n.id}, n.admits)
 	n.ctx, n.cancel = context.WithCancelCause(s.base)
 	return n
 }
@@ -79,9 +88,9 @@ func (n *session) begin(r *request) (context.Context, *rpc.Error) {
 	ctx, cancel := context.WithCancelCause(n.ctx)
 	r.cancel = cancel
 	r.session = n
-	r.caller = broker.Caller{Principal: n.principal, Modern: r.era == modern}
-	if r.era == legacy {
-		r.caller.Session = n.id
+	r.caller = broker.Caller{Principal: n.principal, Project: n.project, Session: n.id, Client: n.client, Modern: r.era == modern}
+	if r.era == modern {
+		r.caller.Client = clientOf(r.Message, "params", "_meta", mcp.MetaKeyClientInfo)
 	}
 	n.inFlight[r.ID] = r
 	n.calls.Add(1)
@@ -101,6 +110,7 @@ func (n *session) free(r *request) {
 func (n *session) finish(r *request) {
 	r.cancel(nil)
 	n.free(r)
+	n.leaveIfEnded() // it may have made itself known again
 	n.calls.Done()
 }
 
@@ -118,9 +128,9 @@ func (n *session) cancelled(m *rpc.Message) {
 
 // open notes what `initialize` agreed on; from here on the client hears what is
 // said to all.
-func (n *session) open(version string) {
+func (n *session) open(version string, client broker.Client) {
 	n.mu.Lock()
-	n.version = version
+	n.version, n.client = version, client
 	n.mu.Unlock()
 	n.server.audience.join(n.notices)
 	n.leaveIfEnded()
@@ -147,16 +157,22 @@ func (n *session) setLevel(level mcp.LoggingLevel) {
 	n.mu.Lock()
 	n.level = level
 	n.mu.Unlock()
+	n.server.leveled.Store(true)
 	n.server.broker.SetLogLevel(n.id, string(level))
 	n.leaveIfEnded()
 }
 
 // admits says whether the client wants log messages of this level. Until it says
-// which, it gets what the servers send by themselves, as it would without a host.
+// which, it gets what the servers send by themselves, as it would without a host;
+// but once another client has set theirs, the servers may say far more than they
+// would, and it gets no more than unsetLevel.
 func (n *session) admits(level mcp.LoggingLevel) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.level == "" || atLeast(level, n.level)
+	if n.level != "" {
+		return atLeast(level, n.level)
+	}
+	return !n.server.leveled.Load() || atLeast(level, unsetLevel)
 }
 
 // refuse takes no more requests; those in flight go on.
@@ -182,7 +198,7 @@ func (n *session) leaveIfEnded() {
 	n.mu.Unlock()
 	if ended {
 		n.server.audience.leave(n.notices)
-		n.server.broker.SetLogLevel(n.id, "")
+		n.server.broker.Forget(n.id)
 	}
 }
 

@@ -7,11 +7,12 @@ import (
 )
 
 // maxSessions bounds the sessions over HTTP. Few clients end theirs, so they pile
-// up until session_idle; each is small.
+// up until session_idle; each is small. At the bound an idle one makes room.
 const maxSessions = 10_000
 
 // sessions are the legacy sessions over HTTP, by their id.
 type sessions struct {
+	most int // maxSessions; set once
 	mu   sync.Mutex
 	byID map[string]*webSession
 }
@@ -25,37 +26,74 @@ type webSession struct {
 
 	use      sync.Mutex         // guards what follows
 	holders  int                // requests and streams
+	leftAt   time.Time          // when the last of them ended
 	streamNo int                // the GET stream that is open
 	stream   context.CancelFunc // ends it; nil for none
 }
 
-// startWebSession opens a session for a principal and holds it; nil when there are too many.
-func (s *Server) startWebSession(principal string) *webSession {
-	w := &webSession{session: s.newSession(principal), after: s.opts.SessionIdle}
+// startWebSession opens a session for whom it is and holds it. When there are too
+// many, the one that makesRoom ends; nil when all of them are in use.
+func (s *Server) startWebSession(who party) *webSession {
+	w := &webSession{session: s.newSession(who), after: s.opts.SessionIdle}
 	w.holders = 1
 	w.idle = time.AfterFunc(w.after, func() { s.expire(w) })
 	w.idle.Stop()
 	all := &s.sessions
 	all.mu.Lock()
-	defer all.mu.Unlock()
-	if len(all.byID) >= maxSessions {
-		w.end()
-		return nil
+	var gone *webSession
+	if len(all.byID) >= all.most {
+		if gone = all.makesRoom(); gone == nil {
+			all.mu.Unlock()
+			w.end()
+			return nil
+		}
+		delete(all.byID, gone.id)
 	}
 	if all.byID == nil {
 		all.byID = make(map[string]*webSession)
 	}
 	all.byID[w.id] = w
+	all.mu.Unlock()
+	if gone != nil {
+		s.log.Warn("too many sessions over HTTP: the one that was idle longest has ended", "sessions", all.most)
+		gone.idle.Stop()
+		gone.end()
+	}
 	return w
 }
 
-// holdWebSession finds a principal's session and keeps it from expiring until
-// release. Another principal's is not there.
-func (s *Server) holdWebSession(id, principal string) *webSession {
+// makesRoom is the session that was idle longest, of those of the principal who has
+// most: who opens them by the thousand does not end another's. A client whose
+// session has ended initializes anew. nil means that all are in use. The lock is held.
+func (all *sessions) makesRoom() *webSession {
+	count := make(map[string]int)
+	longest := make(map[string]*webSession)
+	for _, w := range all.byID {
+		count[w.principal]++
+		w.use.Lock()
+		idle, leftAt := w.holders == 0, w.leftAt
+		w.use.Unlock()
+		if idle && (longest[w.principal] == nil || leftAt.Before(longest[w.principal].leftAt)) {
+			longest[w.principal] = w
+		}
+	}
+	var found *webSession
+	for principal, w := range longest {
+		if found == nil || count[principal] > count[found.principal] ||
+			count[principal] == count[found.principal] && w.leftAt.Before(found.leftAt) {
+			found = w
+		}
+	}
+	return found
+}
+
+// holdWebSession finds a caller's session and keeps it from expiring until
+// release. Another principal's is not there, nor one of another project.
+func (s *Server) holdWebSession(id string, who party) *webSession {
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
 	w := s.sessions.byID[id]
-	if w == nil || w.principal != principal {
+	if w == nil || w.party != who {
 		return nil
 	}
 	w.use.Lock()
@@ -71,6 +109,9 @@ func (w *webSession) release() {
 	w.use.Lock()
 	w.holders--
 	left := w.holders == 0
+	if left {
+		w.leftAt = time.Now()
+	}
 	if left && w.ctx.Err() == nil {
 		w.idle.Reset(w.after)
 	}

@@ -66,7 +66,8 @@ func TestC029_ClientsAtOnceAreClientsApart(t *testing.T) {
 }
 
 func TestASecondStreamTakesOver(t *testing.T) {
-	s := newSite(t, newServer(t, newFakeBroker()))
+	b := newFakeBroker()
+	s := newSite(t, newServer(t, b))
 	id := s.open()
 	first := s.listen(http.MethodGet, "", "Mcp-Session-Id", id)
 	second := s.listen(http.MethodGet, "", "Mcp-Session-Id", id)
@@ -75,7 +76,7 @@ func TestASecondStreamTakesOver(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the first stream goes on")
 	}
-	s.front.ToolsChanged()
+	b.changes(s.front)
 	if m := second.next(); m.Method != "notifications/tools/list_changed" {
 		t.Errorf("on the second: %s", m.text)
 	}
@@ -142,5 +143,67 @@ func TestC117_ManySessionsLeaveNothing(t *testing.T) {
 		s.front.audience.mu.RLock()
 		defer s.front.audience.mu.RUnlock()
 		return len(s.front.sessions.byID) == 0 && len(s.front.audience.all) == 0
+	})
+}
+
+// A client that opens one session after the other and ends none locks nobody out.
+func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
+	b := newFakeBroker("hold")
+	s := newSite(t, newServer(t, b))
+	s.front.sessions.most = 4
+	// A session is idle a moment after its client has the answer.
+	idle := func(id string) string {
+		eventually(t, "the session is idle", func() bool {
+			s.front.sessions.mu.Lock()
+			w := s.front.sessions.byID[id]
+			s.front.sessions.mu.Unlock()
+			w.use.Lock()
+			defer w.use.Unlock()
+			return w.holders == 0
+		})
+		return id
+	}
+	there := func(id string, headers ...string) bool {
+		r := s.post(`{"jsonrpc":"2.0","id":"there","method":"ping"}`, append(headers, "Mcp-Session-Id", id)...)
+		return r.StatusCode == http.StatusOK
+	}
+	stranger := []string{"Authorization", "Bearer other"}
+	theirs := idle(s.open(stranger...)) // idle longer than any other
+	busy := s.open()
+	answer := make(chan response, 1)
+	go func() { answer <- s.post(call("1", "hold", "", ""), "Mcp-Session-Id", busy) }()
+	<-b.held
+	first, second := idle(s.open()), idle(s.open())
+	if !there(idle(first)) { // and so it is not the longest idle one any more
+		t.Fatal("the first session is not there")
+	}
+	idle(first)
+	third := s.open()
+	if there(second) {
+		t.Error("the session that was idle longest is still there")
+	}
+	for name, ok := range map[string]bool{
+		"in use": there(busy), "used since": there(first), "the new one": there(third), "another principal's": there(theirs, stranger...),
+	} {
+		if !ok {
+			t.Errorf("a session is gone: %s", name)
+		}
+	}
+	close(b.releases)
+	if r := <-answer; r.last(t).Result == nil {
+		t.Errorf("the call under way: %s", r.body)
+	}
+}
+
+func TestNoRoomWhileAllSessionsAreInUse(t *testing.T) {
+	s := newSite(t, newServer(t, newFakeBroker()))
+	s.front.sessions.most = 1
+	st := s.listen(http.MethodGet, "", "Mcp-Session-Id", s.open())
+	if r := s.post(initializeLine("2025-11-25")); r.StatusCode != http.StatusServiceUnavailable || r.last(t).code() != -31003 {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+	st.close()
+	eventually(t, "there is room again", func() bool {
+		return s.post(initializeLine("2025-11-25")).StatusCode == http.StatusOK
 	})
 }

@@ -48,7 +48,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	}
 	defer s.requests.Done()
 	c := &stdioClient{
-		Server: s, session: s.newSession(access.Local), pipe: newPipe(out, s.opts.WriteTimeout),
+		Server: s, session: s.newSession(party{access.Local, s.opts.Project}), pipe: newPipe(out, s.opts.WriteTimeout),
 		jobs: make(chan job),
 	}
 

@@ -156,6 +156,7 @@ func (w *wait) end() (time.Time, bool) {
 
 // forAnswer returns the answer, or why there is none.
 func (w *wait) forAnswer(ctx context.Context) (*rpc.Message, error) {
+	late := false // the time is over, but the reader is about to bring something
 	for {
 		// What has arrived comes first, but a server that never stops talking does
 		// not keep a call from its end.
@@ -170,7 +171,11 @@ func (w *wait) forAnswer(ctx context.Context) (*rpc.Message, error) {
 			case w.expired():
 				return w.giveUp(ctx, Timeout, w.overtime())
 			}
+			late = false
 			continue
+		}
+		if late && !w.call.q.any() {
+			return w.giveUp(ctx, Timeout, w.overtime())
 		}
 		select {
 		case <-w.call.q.wake:
@@ -179,10 +184,11 @@ func (w *wait) forAnswer(ctx context.Context) (*rpc.Message, error) {
 		case <-ctx.Done():
 			return w.abandoned(ctx)
 		case <-w.call.timer.C:
-			if w.expired() && !w.call.q.any() {
-				return w.giveUp(ctx, Timeout, w.overtime())
+			// The timer is not set again for what is over: the queue wakes this
+			// goroutine when what is in it can be taken, or has come to nothing.
+			if late = w.expired(); !late {
+				w.arm()
 			}
-			w.arm()
 		}
 	}
 }
@@ -200,7 +206,7 @@ func (w *wait) next() (taken, bool) {
 		if err == nil {
 			return t, ok
 		}
-		w.link.counts.dropped.Add(1)
+		w.link.count(&w.link.counts.dropped)
 		w.link.opts.logger.Warn("notifications for a call are lost", "error", err)
 	}
 }

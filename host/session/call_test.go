@@ -44,6 +44,45 @@ func TestC035_CancelNamesTheIdTheServerKnows(t *testing.T) {
 	}
 }
 
+// When the time of a call is over while the reader writes a notification for it to
+// a file, the call sleeps until that is done: it does not turn on the spot.
+func TestATimeoutWaitsForTheReaderAsleep(t *testing.T) {
+	for name, comes := range map[string]bool{"nothing comes of it": false, "the answer comes after it": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, func(*fakeConn, received) {})
+				c := r.link.newCall(true)
+				defer r.link.release(c)
+				c.q.spool = &spool{dir: t.TempDir(), busy: true}
+				ended := make(chan outcome, 1)
+				go func() {
+					m, err := r.link.run(t.Context(), c, rpc.NewRequest(rpc.Number(c.id), "tools/call", []byte(`{}`)), terms{silence: time.Second})
+					ended <- outcome{m, err}
+				}()
+				time.Sleep(time.Hour) // only passes when everybody sleeps
+				select {
+				case o := <-ended:
+					t.Fatalf("it has ended while there is something: %v", o.err)
+				default:
+				}
+				if comes {
+					c.q.finish(mustParse(t, received{text: []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`)}), nil)
+				}
+				c.q.mu.Lock()
+				c.q.spool = nil
+				c.q.mu.Unlock()
+				c.q.signal()
+				switch o := <-ended; {
+				case comes && o.err != nil:
+					t.Error(o.err)
+				case !comes:
+					wantLost(t, o.err, true, Timeout, "no answer within 1s")
+				}
+			})
+		})
+	}
+}
+
 func TestAnAnswerWithinTheGraceIsTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first *rpc.Message

@@ -220,6 +220,28 @@ func TestTheLogLevelReachesServersThatLog(t *testing.T) {
 	}
 }
 
+// A server that never answers logging/setLevel holds one request, not one for each
+// change of the level.
+func TestLevelsWithoutAnswerDoNotPileUp(t *testing.T) {
+	s := newServer(t)
+	s.when(methodSetLevel, func(*server, *rpc.Message) {})
+	h := oneServer(t, s)
+	i := h.get("p")
+	for n := range 20 {
+		h.manager.SetLogLevel([]string{"info", "debug"}[n%2])
+		s.await(methodSetLevel, n+1)
+	}
+	waiting := func() int {
+		i.link.mu.Lock()
+		defer i.link.mu.Unlock()
+		return len(i.link.calls)
+	}
+	if n := waiting(); n != 1 {
+		t.Errorf("%d requests wait for an answer", n)
+	}
+	h.do(i, Call{Request: callOf(t, "echo", `{}`)})
+}
+
 func TestDeclares(t *testing.T) {
 	s := Server{Capabilities: []byte(`{"tools":{"listChanged":true},"logging":{},"prompts":{"listChanged":false},"x":null}`)}
 	for _, c := range []struct {

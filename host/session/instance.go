@@ -40,8 +40,10 @@ type Instance struct {
 	relist, relevel chan struct{}
 	// listening has room for one signal: a subscription was acknowledged.
 	listening chan struct{}
-	// told is the level that an older server was told last. The start has it, then keep.
-	told string
+	// told is the level that an older server was told last, and telling the request
+	// that told it. The start has them, then keep.
+	told    string
+	telling *call
 	// kept is closed when keep has ended: the instance says nothing any more.
 	kept chan struct{}
 }
@@ -297,16 +299,16 @@ func (i *Instance) setLevel(ctx context.Context) {
 	if level == "" || level == i.told || i.server.Era != Legacy || !i.server.Declares("logging") {
 		return
 	}
+	if i.telling != nil {
+		// Nobody waits for the answer, and a server may never give one.
+		i.link.release(i.telling)
+	}
 	i.told = level
+	i.telling = i.link.newCall(false)
 	quoted, _ := json.Marshal(level) // cannot fail
-	i.fire(ctx, methodSetLevel, json.RawMessage(`{"level":`+string(quoted)+`}`))
-}
-
-// fire sends a request of the session's own whose answer nobody waits for.
-func (i *Instance) fire(ctx context.Context, method string, params json.RawMessage) {
-	c := i.link.newCall(false) // not released: the answer takes it off
-	if err := i.link.send(ctx, c, rpc.NewRequest(rpc.Number(c.id), method, params)); err != nil {
-		i.log.Debug("request not sent", "method", method, "error", err)
+	params := json.RawMessage(`{"level":` + string(quoted) + `}`)
+	if err := i.link.send(ctx, i.telling, rpc.NewRequest(rpc.Number(i.telling.id), methodSetLevel, params)); err != nil {
+		i.log.Debug("request not sent", "method", methodSetLevel, "error", err)
 	}
 }
 
@@ -324,9 +326,12 @@ func (i *Instance) keep() {
 			open = false
 		}
 	}
-	i.log.Info("session ended", "cause", i.link.over.String())
+	i.log.Info("session ended", "cause", i.link.over.String(), "count", &i.link.counts)
 	i.condemn()
 	i.link.close()
+	if i.telling != nil {
+		i.link.release(i.telling)
+	}
 }
 
 // condemn gives up a process whose stream has ended: the stream is the session,

@@ -38,11 +38,38 @@ type peer interface {
 	notification(m *rpc.Message)
 }
 
-// counts are what a link counts and never reports to a client.
+// counts are what a link counts and never reports to a client. The log tells them,
+// while they grow and at the end.
 type counts struct {
 	// dropped are answers and progress that belong to no call (any more), malformed
 	// what is no message, refused what the server asked while its answers waited.
 	dropped, malformed, refused atomic.Int64
+}
+
+// LogValue makes them a group in the log, of those that are not 0.
+func (c *counts) LogValue() slog.Value {
+	var out []slog.Attr
+	for _, one := range []struct {
+		name string
+		n    int64
+	}{{"dropped", c.dropped.Load()}, {"malformed", c.malformed.Load()}, {"refused", c.refused.Load()}} {
+		if one.n > 0 {
+			out = append(out, slog.Int64(one.name, one.n))
+		}
+	}
+	return slog.GroupValue(out...)
+}
+
+// count adds one to a count, and tells the first, the tenth, the hundredth … of
+// them: a server that does nothing else does not fill the log.
+func (l *link) count(which *atomic.Int64) {
+	n := which.Add(1)
+	for n%10 == 0 {
+		n /= 10
+	}
+	if n == 1 {
+		l.opts.logger.Info("messages of the server came to nothing", "count", &l.counts)
+	}
 }
 
 type linkOptions struct {
@@ -292,7 +319,7 @@ func (l *link) notify(p rpc.Payload) bool {
 // and does not read gets no answer.
 func (l *link) reply(p rpc.Payload) {
 	if len(l.replies) >= replyBacklog/2 {
-		l.counts.refused.Add(1)
+		l.count(&l.counts.refused)
 		return
 	}
 	l.notify(p)

@@ -180,7 +180,7 @@ func (l *link) answer(id []byte, m *rpc.Message, lost *Lost) bool {
 
 // drop counts what belongs to no call.
 func (l *link) drop(m *rpc.Message) {
-	l.counts.dropped.Add(1)
+	l.count(&l.counts.dropped)
 	_ = closed(m)
 }
 
@@ -191,7 +191,7 @@ func (l *link) note(c *call, m *rpc.Message) {
 		return
 	}
 	if err := c.q.put(m, l.opts.dir); err != nil {
-		l.counts.dropped.Add(1)
+		l.count(&l.counts.dropped)
 		l.opts.logger.Warn("a notification for a call is lost", "error", err)
 	}
 }
@@ -231,14 +231,14 @@ func (l *link) only() *call {
 func (l *link) refuse(err error) {
 	var e *rpc.Error
 	if !errors.As(err, &e) {
-		l.counts.malformed.Add(1)
+		l.count(&l.counts.malformed)
 		return
 	}
 	if errors.Is(err, rpc.ErrTooLarge) {
 		l.tooLarge(json.RawMessage(e.ID), "it is longer")
 		return
 	}
-	l.counts.malformed.Add(1)
+	l.count(&l.counts.malformed)
 	l.opts.logger.Warn("message of the server refused", "error", err)
 	if e.ID == "" {
 		return
@@ -253,7 +253,7 @@ func (l *link) refuse(err error) {
 
 // tooLarge ends the call whose answer is over max_message.
 func (l *link) tooLarge(id json.RawMessage, size string) {
-	l.counts.malformed.Add(1)
+	l.count(&l.counts.malformed)
 	cause := fmt.Sprintf("the answer is over max_message (%d bytes): %s", l.opts.maxMessage, size)
 	if !l.answer(id, nil, &Lost{Dispatched: true, Reason: ResultTooLarge, Cause: cause}) {
 		l.opts.logger.Warn("message of the server is over max_message and belongs to no call", "size", size)

@@ -110,7 +110,7 @@ func (h *host) serveHTTP(ctx context.Context, p process) error {
 		Listen:         listener.Addr().String(),
 		AllowedHosts:   h.cfg.Host.HTTP.AllowedHosts,
 		AllowedOrigins: h.cfg.Host.HTTP.AllowedOrigins,
-		Token:          token.Check,
+		Gate:           tokenGate{token},
 	}), h.log)
 	url := fmt.Sprintf("http://%s/mcp", listener.Addr())
 	if err := h.takeCommands(ctx, url); err != nil {
@@ -133,6 +133,20 @@ func (h *host) serveHTTP(ctx context.Context, p process) error {
 	}
 	return nil
 }
+
+// tokenGate lets in who has the one token.
+type tokenGate struct{ token *access.Token }
+
+var errWrongToken = errors.New("not the token of this host")
+
+func (g tokenGate) Authenticate(_ context.Context, bearer string) (string, error) {
+	if principal, ok := g.token.Check(bearer); ok {
+		return principal, nil
+	}
+	return "", errWrongToken
+}
+
+func (g tokenGate) Project(_, asked string) (string, bool) { return "", asked == "" }
 
 // responseGrace is for responses that are complete to reach their clients.
 const responseGrace = time.Second
