@@ -172,12 +172,13 @@ func (p *Policy) Project(principal, asked string) (project string, ok bool) {
 // Projects are those in which a principal has grants, in the order of the files.
 func (p *Policy) Projects(principal string) []string { return slices.Clone(p.projects[principal]) }
 
-// Grants are those that name a principal in a project for a provider, in the order
-// of the files.
-func (p *Policy) Grants(principal, project, provider string) []*Grant {
+// Grants are those that name a principal in a project, in the order of the files.
+func (p *Policy) Grants(principal, project string) []*Grant {
 	var out []*Grant
-	for _, r := range p.grants[holder{principal, project, provider}] {
-		out = append(out, r.Grant)
+	for _, g := range p.named[project].Grants {
+		if slices.Contains(g.Principals, principal) {
+			out = append(out, g)
+		}
 	}
 	return out
 }

@@ -126,6 +126,9 @@ func elements(array json.RawMessage) []json.RawMessage {
 	return out
 }
 
+// Pointer is the path of a member of the whole definition, as Compare gives it.
+func Pointer(member string) string { return "/" + escapePointer(member) }
+
 // escapePointer makes a member's name a reference token of a JSON Pointer.
 func escapePointer(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)

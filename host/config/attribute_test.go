@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/checksum"
 )
 
 const (
@@ -41,7 +43,7 @@ var attributeCases = []attributeCase{
 	{"host.session_idle", `"1d12h"`, "Host.SessionIdle", 36 * time.Hour, []string{`"31d"`, `"1d-1h"`, `"d"`}},
 	{"host.stop_budget", `"20s"`, "Host.StopBudget", 20 * time.Second, []string{`"0s"`}},
 	{"host.http.listen", `"[::1]:0"`, "Host.HTTP.Listen", "[::1]:0", []string{`":7420"`, `"0.0.0.0:1"`, `"192.0.2.1:80"`, `"7420"`, `"127.0.0.1:65536"`, `"127.0.0.1:http"`, `"example.com:80"`}},
-	{"host.http.public_url", `"https://b.example.com"`, "Host.HTTP.PublicURL", "https://b.example.com", []string{`"b.example.com"`, `"ftp://b"`}},
+	{"host.http.public_url", `"https://b.example.com"`, "Host.HTTP.PublicURL", "https://b.example.com", []string{`"b.example.com"`, `"ftp://b"`, `"http://b.example.com"`, `"https://b.example.com/mcp/"`, `"https://b.example.com?x=1"`, `"https://u:p@b.example.com"`}},
 	{"host.http.allowed_hosts", `["b.example.com", "b:8443", "[::1]:80", "::1"]`, "Host.HTTP.AllowedHosts", []string{"b.example.com", "b:8443", "[::1]:80", "::1"}, []string{`["*"]`, `["a/b"]`, `[""]`, `"b"`, `["a:b"]`, `["*.example.com:1"]`}},
 	{"host.http.allowed_origins", `["https://a.example.com:8443"]`, "Host.HTTP.AllowedOrigins", []string{"https://a.example.com:8443"}, []string{`["*"]`, `["null"]`, `["https://a/"]`, `["https://*.a"]`}},
 	{"host.http.tls.cert", `"c.pem"`, "Host.HTTP.TLSCert", "/etc/drawbridge/c.pem", []string{`""`}},
@@ -56,9 +58,9 @@ var attributeCases = []attributeCase{
 	{"plugin.path", `"bin/acme"`, "Plugins.acme.Path", "/etc/drawbridge/bin/acme", []string{`""`}},
 	{"plugin.sha256", `"` + aDigest + `"`, "Plugins.acme.SHA256", aDigest, []string{`"9f2c"`, `""`}},
 	{"plugin.command", `"python3"`, "Plugins.acme.Command", "python3", []string{`["python3"]`, `""`}},
-	{"plugin.args", `["a"]`, "Plugins.acme.Args", []string{"a"}, []string{`"a"`, `[1]`}},
-	{"plugin.files", `["a"]`, "Plugins.acme.Files", []string{"a"}, []string{`[null]`}},
-	{"plugin.version", `"1.2"`, "Plugins.acme.Version", "1.2", []string{`1.2`}},
+	{"plugin.args", `["a", "-b"]`, "Plugins.acme.Args", []string{"/etc/drawbridge/a", "-b"}, []string{`"a"`, `[1]`}},
+	{"plugin.files", `["a"]`, "Plugins.acme.Files", []checksum.Named{{Name: "a", Path: "/etc/drawbridge/a"}}, []string{`[null]`, `[]`, `[""]`, `["~other"]`, `["a\nb"]`}},
+	{"plugin.version", `"1.2"`, "Plugins.acme.Version", "1.2", []string{`1.2`, `""`}},
 	{"plugin.mtls", `true`, "Plugins.acme.MTLS", true, []string{badBool}},
 
 	{"provider.plugin", `"stdio"`, "Providers.0.Plugin", "stdio", []string{`"http"`, `"acme"`, `1`, `""`}},
@@ -102,7 +104,7 @@ var attributeCases = []attributeCase{
 
 	{"principal.token_sha256", `"` + aDigest + `"`, "Principals.0.TokenSHA256", strings.ToLower(aDigest), []string{`"x"`, `""`, `"` + sha256OfNothing + `"`}},
 	{"principal.expires", `"2027-01-31T00:00:00Z"`, "Principals.0.Expires", time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC), []string{`"tomorrow"`, `"2027-01-31"`, `""`, `2027`}},
-	{"principal.oidc.issuer", `"https://id.example.com"`, "Principals.0.OIDC.Issuer", "https://id.example.com", []string{`"id"`}},
+	{"principal.oidc.issuer", `"https://id.example.com"`, "Principals.0.OIDC.Issuer", "https://id.example.com", []string{`"id"`, `"http://id.example.com"`, `"https://id.example.com?x=1"`}},
 	{"principal.oidc.audience", `"a"`, "Principals.0.OIDC.Audience", "a", []string{`1`, `""`}},
 	{"principal.oidc.claim", `"email"`, "Principals.0.OIDC.Claim", "email", []string{`1`, `""`}},
 	{"principal.oidc.value", `"a"`, "Principals.0.OIDC.Value", "a", []string{`1`, `""`}},
@@ -123,6 +125,9 @@ var attributeCases = []attributeCase{
 // basis is what a block needs besides the attribute under test.
 var basis = map[string][]string{
 	"plugin":         {`path = "p"`, `sha256 = "` + aDigest + `"`},
+	"plugin.command": {`files = ["a"]`, `sha256 = "` + aDigest + `"`},
+	"plugin.args":    {`command = "sh"`, `files = ["a"]`, `sha256 = "` + aDigest + `"`},
+	"plugin.files":   {`command = "sh"`, `sha256 = "` + aDigest + `"`},
 	"provider":       {`plugin = "stdio"`},
 	"host.http.tls":  {`cert = "c"`, `key = "k"`},
 	"principal":      {`token_sha256 = "` + aDigest + `"`},
@@ -147,9 +152,13 @@ func fileWith(path, value string) string {
 			label = ` "acme"`
 		}
 		fmt.Fprintf(&open, "%s%s {\n", name, label)
-		for _, line := range basis[strings.Join(names[:i+1], ".")] {
+		lines := basis[strings.Join(names[:i+1], ".")]
+		if own := basis[path]; own != nil {
+			lines = own
+		}
+		for _, line := range lines {
 			set := strings.Fields(line)[0]
-			instead := set == "path" && path == "plugin.command" || set == "token_sha256" && strings.HasPrefix(path, "principal.oidc")
+			instead := set == "token_sha256" && strings.HasPrefix(path, "principal.oidc")
 			if set != names[len(names)-1] && !instead {
 				open.WriteString(line + "\n")
 			}

@@ -16,7 +16,7 @@ func root(c *Config, at place) body {
 		{name: "host", usage: "What concerns the host as a whole.",
 			open: func() body { return hostBody(&c.Host, at) }},
 		{name: "plugin", label: "name", repeated: true, usage: "A third-party plugin.",
-			open: func() body { return pluginBody(c, new(Plugin)) }},
+			open: func() body { return pluginBody(c, new(Plugin), at) }},
 		{name: "provider", label: "label", repeated: true, usage: "One MCP server on this machine.",
 			open: func() body { return providerBody(c, new(Provider), at) }},
 		{name: "principal", label: "name", repeated: true, usage: "Someone who may call.",
@@ -74,7 +74,7 @@ func httpBody(h *HTTP) body {
 	return body{
 		attributes: []attribute{
 			text(&h.Listen, "listen", "127.0.0.1:7420", "Address and port to listen on.", checkListen),
-			text(&h.PublicURL, "public_url", "", "The URL clients outside of this machine use.", checkURL),
+			text(&h.PublicURL, "public_url", "", "The URL below which clients outside of this machine find /mcp.", checkPublicURL),
 			texts(&h.AllowedHosts, "allowed_hosts", nil, "Values of Host to take besides the names of loopback.", checkHost),
 			texts(&h.AllowedOrigins, "allowed_origins", nil, "Values of Origin to take besides those of loopback.", checkOrigin),
 		},
@@ -86,21 +86,6 @@ func httpBody(h *HTTP) body {
 				}}
 			}},
 		},
-	}
-}
-
-func pluginBody(c *Config, p *Plugin) body {
-	return body{
-		attributes: []attribute{
-			file(&p.Path, "path", "The executable."),
-			text(&p.SHA256, "sha256", "", "Its SHA-256 in hexadecimal, checked at every start.", checkSHA256),
-			text(&p.Command, "command", "", "For a plugin that is a script: what runs it.", notEmpty),
-			texts(&p.Args, "args", nil, "Arguments of the command.", nil),
-			texts(&p.Files, "files", nil, "The files of the script, all of which are hashed.", nil),
-			text(&p.Version, "version", "", "The version the plugin says it has.", nil),
-			boolean(&p.MTLS, "mtls", false, "Speak TLS with the plugin, besides the token."),
-		},
-		check: func(d *decoder, src *hclsyntax.Block) { d.addPlugin(c, p, src) },
 	}
 }
 
@@ -183,7 +168,7 @@ func principalBody(c *Config, p *Principal) body {
 			{name: "oidc", usage: "Let in by an identity provider's token instead.", open: func() body {
 				return body{
 					attributes: []attribute{
-						text(&o.Issuer, "issuer", "", "Who issues the tokens.", checkURL).must(),
+						text(&o.Issuer, "issuer", "", "Who issues the tokens.", checkIssuer).must(),
 						text(&o.Audience, "audience", "", "For whom they are issued.", notEmpty).must(),
 						text(&o.Claim, "claim", "sub", "The claim that tells who it is.", notEmpty),
 						text(&o.Value, "value", "", "What the claim must say.", notEmpty).must(),

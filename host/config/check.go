@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,39 +21,6 @@ func (h *Host) check(d *decoder, src *hclsyntax.Block) {
 	h.Range = src.DefRange()
 	d.host = src
 }
-
-func (d *decoder) addPlugin(c *Config, p *Plugin, src *hclsyntax.Block) {
-	p.Name, p.Range = src.Labels[0], src.DefRange()
-	label := src.LabelRanges[0]
-	if slug, err := Slug(p.Name); err != nil || slug != p.Name {
-		d.errorf(label, "Bad name of a plugin", "The name must hold lower case letters, digits and single dashes only, at most %d characters.", MaxSlug)
-		return
-	}
-	if slices.Contains(reservedPlugins, p.Name) {
-		d.errorf(label, "Name of a built-in plugin", "The plugin %q is built in. Give this one another name.", p.Name)
-		return
-	}
-	if before := c.Plugins[p.Name]; before != nil {
-		d.errorf(label, fmt.Sprintf("Second plugin %q", p.Name), "There is already one at %s. Give one of them another name.", where(before.Range))
-		return
-	}
-	c.Plugins[p.Name] = p
-	written := src.Body.Attributes
-	switch {
-	case written["command"] != nil:
-		if written["path"] != nil {
-			d.errorf(written["path"].NameRange, "Both path and command", "A plugin is an executable, with path, or a script, with command. Remove one.")
-		}
-	case d.inBroken:
-	case written["path"] == nil:
-		d.errorf(p.Range, `Missing attribute "path"`, "Set path to the plugin's executable.")
-	case written["sha256"] == nil:
-		d.errorf(p.Range, `Missing attribute "sha256"`, "Set sha256 to the checksum of the executable, as sha256sum prints it: only what has it is run.")
-	}
-}
-
-// reservedPlugins are the names that are, or will be, built in.
-var reservedPlugins = append([]string{"http"}, Builtin...)
 
 func (d *decoder) addProvider(c *Config, p *Provider, src *hclsyntax.Block) {
 	p.Label, p.Range, p.ConfigRange = src.Labels[0], src.DefRange(), src.DefRange()
@@ -124,7 +93,7 @@ func (c *Config) finish(d *decoder) {
 
 func (c *Config) checkPluginOf(d *decoder, p *Provider, src *hclsyntax.Block) {
 	known := slices.Concat(Builtin, slices.Sorted(maps.Keys(c.Plugins)))
-	if p.Plugin == "" || slices.Contains(known, p.Plugin) || d.partial {
+	if p.Plugin == "" || slices.Contains(known, p.Plugin) || d.partial || c.findPlugin(p, src) {
 		return
 	}
 	at, summary := rangeIn(src, "plugin"), "Unknown plugin"
@@ -136,7 +105,24 @@ func (c *Config) checkPluginOf(d *decoder, p *Provider, src *hclsyntax.Block) {
 		d.errorf(at, summary, "Did you mean %q?", near)
 		return
 	}
-	d.errorf(at, summary, "Built in: %s. Declare any other with a block plugin.", strings.Join(Builtin, ", "))
+	d.errorf(at, summary, "Built in: %s. Declare any other with a block plugin, or put its file %s into plugin_dir.", strings.Join(Builtin, ", "), pluginPrefix+p.Plugin)
+}
+
+// pluginPrefix begins the file name of a plugin that is found by its name.
+const pluginPrefix = "drawbridge-provider-"
+
+// findPlugin looks in plugin_dir for the plugin that a provider names. Whether it
+// may run is the lock file's to say.
+func (c *Config) findPlugin(p *Provider, src *hclsyntax.Block) bool {
+	if slug, err := Slug(p.Plugin); c.Host.PluginDir == "" || err != nil || slug != p.Plugin || slices.Contains(reservedPlugins, p.Plugin) {
+		return false
+	}
+	path := filepath.Join(c.Host.PluginDir, pluginPrefix+p.Plugin)
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	c.Plugins[p.Plugin] = &Plugin{Name: p.Plugin, Path: path, Found: true, Range: rangeIn(src, "plugin")}
+	return true
 }
 
 // nameRest is the least room a tool's own name needs after slug and "_": one

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,6 +25,24 @@ type grantIn struct {
 // and addresses, in one spelling only.
 var principalName = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,63}$`)
 
+// errPrincipalName and errReserved read after the name.
+var (
+	errPrincipalName = errors.New("must hold lower case letters, digits and . _ @ - only, begin with a letter or digit, and have at most 64 characters")
+	errReserved      = errors.New("is reserved for whoever speaks over stdio, and needs no block")
+)
+
+// CheckPrincipal says what is wrong with the name of a principal that is to be
+// declared. The error reads after the name.
+func CheckPrincipal(name string) error {
+	switch {
+	case name == Local:
+		return errReserved
+	case !principalName.MatchString(name):
+		return errPrincipalName
+	}
+	return nil
+}
+
 func (d *decoder) addPrincipal(c *Config, p *Principal, src *hclsyntax.Block) {
 	p.Name, p.Range = src.Labels[0], src.DefRange()
 	p.TokenSHA256 = strings.ToLower(p.TokenSHA256)
@@ -34,8 +53,8 @@ func (d *decoder) addPrincipal(c *Config, p *Principal, src *hclsyntax.Block) {
 		d.errorf(label, fmt.Sprintf("Principal %q is reserved", Local),
 			"It is whoever speaks over stdio, and needs no block: name it in a grant, or give this principal another name.")
 		return
-	case !principalName.MatchString(p.Name):
-		d.errorf(label, "Bad name of a principal", "The name must hold lower case letters, digits and . _ @ - only, begin with a letter or digit, and have at most 64 characters.")
+	case CheckPrincipal(p.Name) != nil:
+		d.errorf(label, "Bad name of a principal", "The name %s.", CheckPrincipal(p.Name))
 		return
 	case before >= 0:
 		d.errorf(label, fmt.Sprintf("Second principal %q", p.Name), "There is already one at %s. Give one of them another name.", where(c.Principals[before].Range))

@@ -129,6 +129,7 @@ func (d *decoder) requireIn(src *hclsyntax.Body, at hcl.Range, b body) {
 
 // attribute evaluates one attribute and puts its value where the table says.
 func (d *decoder) attribute(src *hclsyntax.Attribute, path string, a attribute) {
+	d.scope.within = d.within
 	v, found := src.Expr.Value(d.scope.ctx)
 	wrong, missing := d.scope.sift(found)
 	if d.within == "provider" {

@@ -116,5 +116,6 @@ func load(sources map[string][]byte, at place, partial bool) (*Config, hcl.Diagn
 	SortDiagnostics(d.diags)
 	SortDiagnostics(d.notices)
 	c.Notices = d.notices
+	c.Secrets = unique(d.scope.beyondHost())
 	return c, d.diags
 }

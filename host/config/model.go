@@ -1,10 +1,12 @@
 package config
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/drawbridge-mcp/drawbridge/shared/checksum"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
@@ -25,6 +27,10 @@ type Config struct {
 	Projects   []*Project
 	// Notices name what is accepted and not yet in force.
 	Notices hcl.Diagnostics
+	// Secrets are the values of env() of 8 characters or more that stand outside of
+	// config blocks, whose secrets DecodeBody gives, and outside of the host block,
+	// which holds what the host says of itself.
+	Secrets []string
 }
 
 // Host is the `host` block.
@@ -57,13 +63,25 @@ type HTTP struct {
 // Plugin is a `plugin` block: a third-party plugin.
 type Plugin struct {
 	Name string
-	// Path is absolute.
-	Path, SHA256 string
-	Command      string
-	Args, Files  []string
-	Version      string
-	MTLS         bool
-	Range        hcl.Range
+	// Path is the executable, absolute; "" for a script.
+	Path string
+	// SHA256 is the declared checksum, as shared/checksum has it, in digits of either case.
+	SHA256 string
+	// Command runs a script: absolute, or a name to look for in PATH. Args are its
+	// arguments, in which a name of Files stands for that file's absolute path.
+	Command string
+	Args    []string
+	// Files are what the checksum of a script is made of.
+	Files []checksum.Named
+	// Version is what the plugin has to say of itself; "" for anything.
+	Version string
+	MTLS    bool
+	// Found says that no block declares it: it was found in plugin_dir by its name.
+	// It has no SHA256; the lock file must have it.
+	Found bool
+	// Range is the block's header, or of one that was found the place that names it,
+	// VersionRange the place of version, if it is there.
+	Range, VersionRange hcl.Range
 }
 
 // Provider is a `provider` block.
@@ -166,10 +184,19 @@ type Grant struct {
 type Decoded struct {
 	// Config is what the plugin gets.
 	Config provider.Config
-	// Secrets are the values to keep out of every sink: those of env() of 8
-	// characters or more, and every string and number in a sensitive attribute of
-	// 6 or more, each as it is, without repetition.
+	// Secrets are the values to keep out of every sink: those of secret(), those of
+	// env() of 8 characters or more, every string and number in a sensitive
+	// attribute of 6 or more, and what was made of any of these, each as it is,
+	// without repetition.
 	Secrets []string
+	// FromSecret are the values of secret() alone, which are kept out of lists and
+	// results too.
+	FromSecret []string
+	// Masked is Config.JSON without what a secret's rotation changes: in the place of
+	// each sensitive value, and of one that cannot be made without env() or secret(),
+	// stands a mask, and in that of what these two give (a default included) one and
+	// the same text. Names of attributes and keys stay.
+	Masked json.RawMessage
 	// Command is the base name of the attribute `command`, if there is one: the
 	// one thing of a config that may be shown.
 	Command string

@@ -47,6 +47,9 @@ const day = 24 * time.Hour
 // maxDays keeps a duration far below what an int64 of nanoseconds can hold.
 const maxDays = 36500
 
+// ParseDuration reads a duration as files have it: "90d", "1h30m", "250ms".
+func ParseDuration(s string) (time.Duration, error) { return parseDuration(s) }
+
 // parseDuration reads "90d", "1h30m", "250ms": Go's notation with days before it.
 func parseDuration(s string) (time.Duration, error) {
 	if s == "" {
@@ -246,13 +249,36 @@ func checkOrigin(s string) error {
 	return nil
 }
 
-// checkURL takes an absolute URL over HTTP.
-func checkURL(s string) error {
+// checkURL takes an absolute URL of a scheme, a host and a path, at which nobody on the
+// way can answer in place of the host: over https, or on this machine.
+func checkURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return errors.New(`must be a URL, like "https://bridge.example.com"`)
+		return nil, errors.New(`must be a URL, like "https://bridge.example.com"`)
 	}
-	return nil
+	ip := net.ParseIP(u.Hostname())
+	if local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); u.Scheme != "https" && !local {
+		return nil, errors.New("must begin with https://, for tokens and keys pass there; http:// is for this machine alone")
+	}
+	if u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return nil, errors.New("must have nothing but a scheme, a host and a path")
+	}
+	return u, nil
+}
+
+// checkPublicURL takes the URL of what stands at the root of the host.
+func checkPublicURL(s string) error {
+	u, err := checkURL(s)
+	if err == nil && strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/mcp") {
+		return errors.New("must not end with /mcp: that, and /mcp/PROJECT, stand below it")
+	}
+	return err
+}
+
+// checkIssuer takes the name of an OpenID Connect issuer, below which its keys are found.
+func checkIssuer(s string) error {
+	_, err := checkURL(s)
+	return err
 }
 
 // sha256OfNothing is what sha256sum prints for an empty input, which is what a

@@ -256,7 +256,8 @@ func checkBirth(t *testing.T, b birth, support Support, run *Run) {
 			t.Errorf("open file %s: %s", number, file)
 		}
 	}
-	wantEnv := []string{"PATH=" + os.Getenv("PATH"), "A=1", MarkEnv + "=" + run.ID() + "/test/1"}
+	wantEnv := append([]string{"PATH=" + os.Getenv("PATH"), "A=1"}, raceEnv...)
+	wantEnv = append(wantEnv, MarkEnv+"="+run.ID()+"/test/1")
 	if diff := cmp.Diff(wantEnv, b.Env); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}

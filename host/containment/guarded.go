@@ -131,5 +131,5 @@ func (c Command) environ() []string {
 	env := slices.DeleteFunc(slices.Clone(c.Env), func(variable string) bool {
 		return strings.HasPrefix(variable, MarkEnv+"=")
 	})
-	return append(env, MarkEnv+"="+c.mark())
+	return append(append(env, raceEnv...), MarkEnv+"="+c.mark())
 }

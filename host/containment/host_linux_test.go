@@ -105,7 +105,7 @@ func (p *place) host(t *testing.T, change ...func(*hostConfig)) *testHostProcess
 	h := &testHostProcess{t: t, said: make(chan told, 1000)}
 	h.cmd = &exec.Cmd{
 		Path: p.binary, Args: []string{rolePrefix + "host"}, Dir: "/", Stderr: os.Stderr,
-		Env: []string{hostEnv + "=" + string(text), "PATH=" + os.Getenv("PATH")},
+		Env: append([]string{hostEnv + "=" + string(text), "PATH=" + os.Getenv("PATH")}, raceEnv...),
 	}
 	if config.mark != "" {
 		h.cmd.Env = append(h.cmd.Env, MarkEnv+"="+config.mark)

@@ -15,6 +15,8 @@ import (
 type CallRequest struct {
 	Provider string `json:"provider"`
 	Tool     string `json:"tool"`
+	// Project is the one to call in; "" means the only one.
+	Project string `json:"project,omitempty"`
 	// Arguments is a JSON object; none means an empty one.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
@@ -29,7 +31,8 @@ type CallReply struct {
 }
 
 // Call calls a tool, through the broker. The error, where nothing was called, is
-// a *supervise.Failure, ctx's, or wraps ErrNoProvider, ErrNoTool or ErrArguments.
+// a *supervise.Failure, ctx's, or wraps ErrNoProvider, ErrNoTool, ErrProject or
+// ErrArguments.
 func (c *Control) Call(ctx context.Context, r CallRequest) (CallReply, error) {
 	reply, err := c.call(ctx, r)
 	if err != nil {
@@ -57,12 +60,19 @@ func (c *Control) call(ctx context.Context, r CallRequest) (broker.Reply, error)
 	if _, ok := c.provider(r.Provider); !ok {
 		return broker.Reply{}, fmt.Errorf("%w %q in %s", ErrNoProvider, r.Provider, c.opts.Info.Config)
 	}
+	caller, err := c.caller(r.Project)
+	if err != nil {
+		return broker.Reply{}, err
+	}
+	if !c.opts.Policy().Sees(caller.Principal, caller.Project, r.Provider) {
+		return broker.Reply{}, fmt.Errorf("%w: no grant gives %q anything of provider %q; see `drawbridge access %[2]s`", ErrNoTool, caller.Principal, r.Provider)
+	}
 	if err := c.opts.Sessions.Start(ctx, r.Provider); err != nil {
 		return broker.Reply{}, err
 	}
-	t, ok := c.opts.Broker.View(c.opts.Caller).Tool(r.Provider, r.Tool)
+	t, ok := c.opts.Broker.View(caller).Tool(r.Provider, r.Tool)
 	if !ok {
-		return broker.Reply{}, fmt.Errorf("%w: provider %q exposes no %q; see `drawbridge tools`", ErrNoTool, r.Provider, r.Tool)
+		return broker.Reply{}, fmt.Errorf("%w: provider %q exposes no %q to %q; see `drawbridge tools`", ErrNoTool, r.Provider, r.Tool, caller.Principal)
 	}
 	state, _ := c.opts.Sessions.State(r.Provider)
 	request, err := message(t, state.Instance, arguments)
@@ -70,7 +80,7 @@ func (c *Control) call(ctx context.Context, r CallRequest) (broker.Reply, error)
 		return broker.Reply{}, err
 	}
 	reply := c.opts.Broker.Call(ctx, broker.Call{
-		Caller:  c.opts.Caller,
+		Caller:  caller,
 		Request: request,
 		Notify:  func(*rpc.Message) error { return nil },
 	})

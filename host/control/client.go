@@ -50,10 +50,14 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return s, c.ask(ctx, http.MethodGet, pathStatus, nil, &s)
 }
 
-// Tools lists what clients see; see Control.Tools.
-func (c *Client) Tools(ctx context.Context) (ToolList, error) {
+// Tools lists what "local" sees in a project; see Control.Tools.
+func (c *Client) Tools(ctx context.Context, project string) (ToolList, error) {
 	var l ToolList
-	return l, c.ask(ctx, http.MethodGet, pathTools, nil, &l)
+	path := pathTools
+	if project != "" {
+		path += "?" + url.Values{"project": {project}}.Encode()
+	}
+	return l, c.ask(ctx, http.MethodGet, path, nil, &l)
 }
 
 // Call calls a tool; see Control.Call. The end of ctx is the call's cancel.

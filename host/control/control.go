@@ -3,10 +3,14 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
@@ -17,6 +21,9 @@ var ErrNoProvider = errors.New("no such provider")
 
 // ErrNoTool marks the answer to a name that no tool of a provider has.
 var ErrNoTool = errors.New("no such tool")
+
+// ErrProject marks a project in which nothing can be called, or that none is named.
+var ErrProject = errors.New("no project to call in")
 
 // ErrArguments marks arguments that are no JSON object.
 var ErrArguments = errors.New("the arguments are no JSON object")
@@ -60,8 +67,8 @@ type Options struct {
 	LogDir string
 	// Containment is the tier in use.
 	Containment string
-	// Caller is who calls are made for.
-	Caller   broker.Caller
+	// Policy is the policy in force. Who gives commands calls as the principal "local".
+	Policy   func() *access.Policy
 	Sessions Sessions
 	Broker   Broker
 	Catalog  Catalog
@@ -75,7 +82,7 @@ type Options struct {
 // Control answers commands. Its methods may be called concurrently.
 type Control struct {
 	opts      Options
-	providers []Provider
+	providers atomic.Pointer[[]Provider]
 	server    *server // nil until it serves
 	// admit says why who connected may not give commands; tests have their own.
 	admit func(*net.UnixConn) error
@@ -93,18 +100,47 @@ func New(opts Options) *Control {
 	if opts.Info.Started.IsZero() {
 		opts.Info.Started = time.Now()
 	}
-	return &Control{opts: opts, admit: admit}
+	c := &Control{opts: opts, admit: admit}
+	c.SetProviders(nil)
+	return c
 }
 
 // SetProviders says which providers there are, in the order in which they are
-// shown. It is called once, before anything is asked.
-func (c *Control) SetProviders(providers []Provider) { c.providers = providers }
+// shown, and whose they are. The slice must not be changed afterwards.
+func (c *Control) SetProviders(providers []Provider) { c.providers.Store(&providers) }
 
 func (c *Control) provider(slug string) (Provider, bool) {
-	for _, p := range c.providers {
+	for _, p := range *c.providers.Load() {
 		if p.Slug == slug {
 			return p, true
 		}
 	}
 	return Provider{}, false
+}
+
+// caller is who gives commands, in a project that he has something in; "" means the
+// only one. The error wraps ErrProject and says which there are.
+func (c *Control) caller(project string) (broker.Caller, error) {
+	policy := c.opts.Policy()
+	who := broker.Caller{Principal: access.Local}
+	var ok bool
+	if who.Project, ok = policy.Project(access.Local, project); ok {
+		return who, nil
+	}
+	return who, NoProject(policy, project)
+}
+
+// NoProject says why "local" works in no project when he asks for one, "" for the
+// only one. It wraps ErrProject.
+func NoProject(policy *access.Policy, asked string) error {
+	has := policy.Projects(access.Local)
+	switch {
+	case policy.Open():
+		return fmt.Errorf("%w: the configuration declares none, so leave --project out", ErrProject)
+	case len(has) == 0:
+		return fmt.Errorf("%w: no grant names %q; name it in the principals of a grant", ErrProject, access.Local)
+	case asked != "":
+		return fmt.Errorf("%w: no grant of a project %q names %q; it has grants in %s", ErrProject, asked, access.Local, strings.Join(has, ", "))
+	}
+	return fmt.Errorf("%w: %q has grants in several, %s; say which one with --project", ErrProject, access.Local, strings.Join(has, ", "))
 }

@@ -132,7 +132,7 @@ func TestStatusOverTheSocket(t *testing.T) {
 func TestTools(t *testing.T) {
 	h := newHouse(t)
 	c := h.serve()
-	list, err := c.Tools(t.Context())
+	list, err := c.Tools(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestTools(t *testing.T) {
 		t.Errorf("%+v", tool)
 	}
 	// What was listed is not started for another look.
-	if _, err := c.Tools(t.Context()); err != nil {
+	if _, err := c.Tools(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	files := 0

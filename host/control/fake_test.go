@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -38,6 +39,7 @@ type house struct {
 	control *Control
 	dir     string
 	store   *catalog.Store
+	policy  *access.Policy
 
 	mu        sync.Mutex
 	states    map[string]session.State
@@ -115,7 +117,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	h := &house{t: t, dir: dir, instances: map[string][]session.Running{}}
+	h := &house{t: t, dir: dir, instances: map[string][]session.Running{}, policy: access.New(access.Spec{})}
 	h.store = catalog.New(catalog.Options{}, []catalog.Provider{
 		{Slug: "files", Tools: []string{"*"}}, {Slug: "broken", Tools: []string{"*"}},
 	})
@@ -132,7 +134,7 @@ func newHouse(t *testing.T) *house {
 	h.control = New(Options{
 		Info: Info{ID: strings.Repeat("ab", 16), Version: "1.2.3", Started: at, Config: "/etc/p.hcl", StateDir: "/var/state"},
 		Dir:  dir, LogDir: filepath.Join(dir, "logs"), Containment: "direct",
-		Sessions: h, Broker: h, Catalog: h.store, MaxRequest: 1 << 20,
+		Policy: func() *access.Policy { return h.policy }, Sessions: h, Broker: h, Catalog: h.store, MaxRequest: 1 << 20,
 		Redact: func(s string) string { return strings.ReplaceAll(s, "s3cr3t", "[redacted]") },
 	})
 	h.control.SetProviders([]Provider{

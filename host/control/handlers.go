@@ -16,7 +16,7 @@ import (
 // The paths of version 1. A host and a command of different releases meet here.
 const (
 	pathStatus  = "/v1/status"
-	pathTools   = "/v1/tools"
+	pathTools   = "/v1/tools" // ?project=NAME
 	pathCall    = "/v1/call"
 	pathRestart = "/v1/restart/" // and the provider
 	pathLogs    = "/v1/logs/"    // and the provider; ?lines=N&follow=true
@@ -63,7 +63,7 @@ func (c *Control) refuse(w http.ResponseWriter, err error) {
 		status = http.StatusRequestEntityTooLarge
 	case errors.Is(err, ErrNoProvider), errors.Is(err, ErrNoTool), errors.Is(err, fs.ErrNotExist):
 		status = http.StatusNotFound
-	case errors.Is(err, ErrArguments):
+	case errors.Is(err, ErrArguments), errors.Is(err, ErrProject):
 		status = http.StatusBadRequest
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -72,7 +72,7 @@ func (c *Control) refuse(w http.ResponseWriter, err error) {
 }
 
 func (c *Control) serveTools(w http.ResponseWriter, r *http.Request) {
-	list, err := c.Tools(r.Context())
+	list, err := c.Tools(r.Context(), r.URL.Query().Get("project"))
 	if err != nil {
 		c.refuse(w, err)
 		return

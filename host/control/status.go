@@ -73,14 +73,14 @@ type ExitStatus struct {
 
 // Status says where the host and its providers stand. It does not wait.
 func (c *Control) Status() Status {
-	info := c.opts.Info
+	info, providers := c.opts.Info, *c.providers.Load()
 	s := Status{
 		Host: HostStatus{
 			ID: info.ID, PID: os.Getpid(), Version: info.Version, Started: info.Started, Containment: c.opts.Containment,
 		},
-		Providers: make([]ProviderStatus, 0, len(c.providers)),
+		Providers: make([]ProviderStatus, 0, len(providers)),
 	}
-	for _, p := range c.providers {
+	for _, p := range providers {
 		if one, ok := c.providerStatus(p); ok {
 			s.Providers = append(s.Providers, one)
 		}

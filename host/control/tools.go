@@ -14,7 +14,7 @@ type ToolList struct {
 	Providers []ToolProvider `json:"providers"`
 }
 
-// Tool is a tool that clients see.
+// Tool is a tool that is there for whoever asked.
 type Tool struct {
 	// Name is what clients call it, Tool what its server does.
 	Name       string          `json:"name"`
@@ -33,13 +33,24 @@ type ToolProvider struct {
 	Tools  int    `json:"tools"`
 }
 
-// Tools lists what clients see. A provider that was never listed is started, and
-// waited for until it is ready or has failed, or ctx ends.
-func (c *Control) Tools(ctx context.Context) (ToolList, error) {
-	list := ToolList{Tools: []Tool{}, Providers: make([]ToolProvider, len(c.providers))}
+// Tools lists what "local" sees in a project, "" for the only one. A provider of his
+// that was never listed is started, and waited for until it is ready or has failed,
+// or ctx ends.
+func (c *Control) Tools(ctx context.Context, project string) (ToolList, error) {
+	caller, err := c.caller(project)
+	if err != nil {
+		return ToolList{}, err
+	}
+	var his []Provider
+	for _, p := range *c.providers.Load() {
+		if c.opts.Policy().Sees(caller.Principal, caller.Project, p.Slug) {
+			his = append(his, p)
+		}
+	}
+	list := ToolList{Tools: []Tool{}, Providers: make([]ToolProvider, len(his))}
 	known := c.opts.Catalog.Snapshot()
 	var all sync.WaitGroup
-	for i, p := range c.providers {
+	for i, p := range his {
 		one := &list.Providers[i]
 		one.Name = p.Slug
 		all.Go(func() {
@@ -58,7 +69,7 @@ func (c *Control) Tools(ctx context.Context) (ToolList, error) {
 		})
 	}
 	all.Wait()
-	for _, t := range c.opts.Broker.View(c.opts.Caller).Tools() {
+	for _, t := range c.opts.Broker.View(caller).Tools() {
 		list.Tools = append(list.Tools, Tool{t.Exposed, t.Provider, t.Name, t.Digest, t.Effectful, t.Listed})
 		for i := range list.Providers {
 			if list.Providers[i].Name == t.Provider {

@@ -180,13 +180,14 @@ func (o *opening) open(ctx context.Context) (*Instance, error) {
 
 // greetAndList does the handshake and reads the first list.
 func (o *opening) greetAndList(ctx context.Context, i *Instance) error {
-	g := greeting{link: i.link, id: i.id, patience: o.patience(ctx)}
+	g := greeting{link: i.link, id: i.id, patience: o.patience(ctx), known: o.e.known.Load()}
 	server, err := g.run(ctx)
 	if err != nil {
 		return o.failure(supervise.PhaseInitialize, err, i.link)
 	}
 	i.server, i.era = server, newTranslator(server, i.id)
 	i.log.Info("session opened", "era", server.Era, "version", server.Version)
+	i.listener.Opened(i.spec.Provider, i.Mark(), server)
 	o.subscribe(ctx, i)
 	i.setLevel(ctx)
 	if err := o.firstList(ctx, i); err != nil {

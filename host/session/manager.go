@@ -15,6 +15,8 @@ import (
 // Listener hears what a server says outside of its calls. Its methods must not
 // block.
 type Listener interface {
+	// Opened is called when a server has answered the handshake, before its first list.
+	Opened(slug, instance string, s Server)
 	// Tools gets a complete list: raw definitions in the server's order.
 	Tools(slug, instance string, defs []json.RawMessage)
 	// Log gets a notifications/message that belongs to no single call, and owns it.
@@ -35,6 +37,9 @@ type Spec struct {
 	// MaxPages, MaxDefinitions and MaxListBytes bound a list. 0: the defaults.
 	MaxPages, MaxDefinitions int
 	MaxListBytes             int64
+	// Known is what is remembered of the server, nil for nothing: its capabilities
+	// count until it has been asked, and its era says what to try first.
+	Known *Server
 	// Fault is set where the provider cannot start: each Get returns it.
 	Fault *supervise.Failure
 }
@@ -103,6 +108,9 @@ type entry struct {
 	since time.Time
 	// current is the last instance that was ready.
 	current atomic.Pointer[Instance]
+	// known is what the server said of itself last, nil where it is not known, or no
+	// longer right.
+	known atomic.Pointer[Server]
 	// listFailure is why the list of a server that is starting has failed.
 	listFailure atomic.Pointer[supervise.Failure]
 }
@@ -129,6 +137,7 @@ func (m *Manager) Apply(specs []Spec) {
 		spec := s
 		spec.setDefaults()
 		e := &entry{m: m, spec: &spec, since: time.Now()}
+		e.known.Store(spec.Known)
 		if spec.Fault == nil {
 			e.unit = supervise.NewUnit(spec.Spec, m.opts.Launcher.Launch, e.open, e.changed, m.opts.Logger)
 		}
@@ -248,7 +257,14 @@ func (e *entry) drain(ctx context.Context, i *Instance) {
 
 // open makes an instance of a fresh plugin process; see supervise.Opener.
 func (e *entry) open(ctx context.Context, p *supervise.Process) (*Instance, error) {
-	return (&opening{m: e.m, e: e, proc: p}).open(ctx)
+	i, err := (&opening{m: e.m, e: e, proc: p}).open(ctx)
+	if err != nil {
+		// It may be another one by now; the next start asks it everything.
+		e.known.Store(nil)
+		return nil, err
+	}
+	e.known.Store(&i.server)
+	return i, nil
 }
 
 // changed is called after each change of the unit's state.
@@ -308,11 +324,11 @@ func (s *Spec) startTimeout() time.Duration {
 // is a provider whose server was never asked.
 func (m *Manager) Logging() (declared, unknown bool) {
 	for _, e := range *m.entries.Load() {
-		switch i := e.current.Load(); {
+		switch s := e.known.Load(); {
 		case e.unit == nil:
-		case i == nil:
+		case s == nil:
 			unknown = true
-		case i.server.Declares("logging"):
+		case s.Declares("logging"):
 			declared = true
 		}
 	}

@@ -2,30 +2,35 @@ package supervise
 
 import (
 	"context"
-	"sync"
+	"fmt"
 
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
 // description is what a plugin said of itself, asked once per executable.
 type description struct {
-	mu    sync.Mutex
-	known bool
-	is    provider.Description
+	// asking is held by who asks, and by who reads the answer.
+	asking chan struct{}
+	known  bool
+	is     provider.Description
 }
 
 // Describe starts the plugin of spec, asks who it is, and stops it. The answer is
 // kept for as long as the launcher lives: by name and checksum it cannot change.
 // Errors are *Failure.
 func (l *Launcher) Describe(ctx context.Context, spec Spec) (provider.Description, error) {
-	value, _ := l.describe.LoadOrStore(spec.Exec, &description{})
+	value, _ := l.describe.LoadOrStore(spec.Exec.key(), &description{asking: make(chan struct{}, 1)})
 	d, ok := value.(*description)
 	if !ok {
 		return provider.Description{}, spec.failure(PhasePlugin, "no description")
 	}
-	// Whoever asks meanwhile waits for this start, which its own context bounds.
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	// Whoever asks meanwhile waits for this start, as long as they like.
+	select {
+	case d.asking <- struct{}{}:
+		defer func() { <-d.asking }()
+	case <-ctx.Done():
+		return provider.Description{}, spec.failure(PhasePlugin, "another start of the plugin, to ask who it is, took too long")
+	}
 	if d.known {
 		return d.is, nil
 	}
@@ -39,6 +44,9 @@ func (l *Launcher) Describe(ctx context.Context, spec Spec) (provider.Descriptio
 	d.known = true
 	return d.is, nil
 }
+
+// key is the same for what runs the same.
+func (e Exec) key() string { return fmt.Sprintf("%#v", e) }
 
 // Validate starts the plugin of spec, lets it check the config, and stops it. The
 // error is a *Failure: the plugin could not be asked.

@@ -1,12 +1,9 @@
 package supervise
 
 import (
-	"crypto/sha256"
 	"debug/elf"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -14,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/drawbridge-mcp/drawbridge/host/containment"
+	"github.com/drawbridge-mcp/drawbridge/shared/checksum"
 )
 
 // image is an executable that was checked and is about to run.
@@ -22,14 +20,21 @@ type image struct {
 	name string
 	path string
 	args []string
-	// sealed is what was hashed, nil for a built-in plugin. It is the store's.
+	// sealed is what was hashed, nil for a built-in plugin and a script. It is the
+	// store's.
 	sealed *containment.Sealed
+	// recheck compares the files of a script with the checksum once more; nil for
+	// what cannot have changed.
+	recheck func() error
 }
 
 // openImage finds the executable of a plugin. A third-party one is sealed: nothing
 // runs but what has the declared checksum. The error is a cause, for people, and
 // names the path.
-func openImage(e Exec, images *containment.Images) (*image, error) {
+func openImage(e Exec, images *containment.Images, environ []string) (*image, error) {
+	if e.Command != "" {
+		return openScript(e, environ)
+	}
 	if e.Builtin {
 		self, err := selfPath()
 		if err != nil {
@@ -47,7 +52,7 @@ func openImage(e Exec, images *containment.Images) (*image, error) {
 		// The copy that runs could be made executable; the owner did not want that.
 		return nil, fmt.Errorf("%s is not executable%s", e.Path, modeOf(e.Path))
 	case e.SHA256 == "":
-		return nil, undeclared(e.Path)
+		return nil, undeclared(e)
 	}
 	sealed, err := images.Seal(e.Path, e.SHA256)
 	var mismatch *containment.MismatchError
@@ -57,23 +62,33 @@ func openImage(e Exec, images *containment.Images) (*image, error) {
 	case errors.As(err, &mismatch):
 		return nil, fmt.Errorf("%s has the sha256 %s, and the declared one is %s", e.Path, mismatch.Got, mismatch.Want)
 	case errors.Is(err, containment.ErrScript):
-		return nil, fmt.Errorf("%s is a script, and only a program can be a plugin", e.Path)
+		return nil, fmt.Errorf("%s is a script: declare it with command, args and files instead of path", e.Path)
 	}
 	return nil, describeOpen(e.Path, err)
 }
 
 // undeclared tells the checksum that the declaration lacks.
-func undeclared(path string) error {
-	f, err := os.Open(path) // the file that the owner declared
+func undeclared(e Exec) error {
+	sum, what, err := "", e.Path, error(nil)
+	if e.Command != "" {
+		what = e.files()
+		sum, err = checksum.Files(e.Files)
+	} else {
+		sum, err = checksum.File(e.Path)
+	}
 	if err != nil {
-		return describeOpen(path, err)
+		return describeRead(err)
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return describeOpen(path, err)
+	return fmt.Errorf("%s has no declared sha256; it is %s", what, sum)
+}
+
+// describeRead is describeOpen for an error that names its path.
+func describeRead(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return describeOpen(path.Path, path.Err)
 	}
-	return fmt.Errorf("%s has no declared sha256; it is %s", path, hex.EncodeToString(h.Sum(nil)))
+	return err
 }
 
 // describeOpen says what is wrong with a path in its own words.
@@ -85,6 +100,15 @@ func describeOpen(path string, err error) error {
 		return fmt.Errorf("%s cannot be read%s", path, modeOf(path))
 	}
 	return fmt.Errorf("%s cannot be read: %w", path, err)
+}
+
+// again makes sure, once the plugin has come up, that the files of a script are what
+// they were before it was started: what was read in between is what was hashed.
+func (i *image) again() error {
+	if i.recheck == nil {
+		return nil
+	}
+	return i.recheck()
 }
 
 // describeSpawn says why an executable did not start.

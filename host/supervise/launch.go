@@ -49,7 +49,7 @@ type Launcher struct {
 
 	logs     logs
 	tempDir  sync.Once
-	describe sync.Map // Exec → *description
+	describe sync.Map // by Exec's key: *description
 
 	mu    sync.Mutex
 	count map[string]uint64 // starts by provider: the last part of a mark
@@ -63,7 +63,7 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Process, error) {
 	if err := ensureRunDir(l.RunDir); err != nil {
 		return nil, spec.failure(PhasePlugin, err.Error())
 	}
-	img, err := openImage(spec.Exec, l.images())
+	img, err := openImage(spec.Exec, l.images(), l.Env)
 	if err != nil {
 		return nil, spec.failure(PhasePlugin, err.Error())
 	}
@@ -203,6 +203,9 @@ func (s *start) run(ctx context.Context) error {
 	}
 	if err := s.refusesStrangers(ctx); err != nil {
 		return err
+	}
+	if err := s.r.image.again(); err != nil {
+		return s.r.fail(err)
 	}
 	s.p.remote = &watchedRemote{Remote: remote, p: s.p}
 	return nil

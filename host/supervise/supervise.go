@@ -3,6 +3,7 @@ package supervise
 import (
 	"time"
 
+	"github.com/drawbridge-mcp/drawbridge/shared/checksum"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
@@ -13,8 +14,15 @@ type Exec struct {
 	// Builtin is set for a plugin of this binary: the host's own executable runs
 	// as `drawbridge plugin NAME`.
 	Builtin bool
-	// Path and SHA256 are a third-party plugin's.
+	// Path is a third-party plugin's executable, SHA256 its checksum, or that of
+	// Files.
 	Path, SHA256 string
+	// Command, where set, runs a third-party plugin that is a script, in place of
+	// Path: absolute, or a name to look for in the PATH of plugins. Args are its
+	// arguments. Files are what is compared with SHA256, as checksum.Files has it.
+	Command string
+	Args    []string
+	Files   []checksum.Named
 	// MTLS turns on go-plugin's AutoMTLS in addition to the token.
 	MTLS bool
 }

@@ -14,12 +14,12 @@ import (
 )
 
 func newCall(g *globals) *cobra.Command {
-	return g.addressesHost(g.wantsJSON(&cobra.Command{
+	return g.inProject(g.addressesHost(g.wantsJSON(&cobra.Command{
 		Use:   "call PROVIDER TOOL [JSON]",
 		Short: "Call one tool, through the broker, and print its result",
 		Long: `Calls a tool by its provider's name and its own, with arguments as a JSON object: in
 the running host of this configuration, where it shares the session with every
-other client. Where there is none, a fresh server is started for this one call.
+other client, as the principal "local". Where there is none, a fresh server is started for this one call.
 
 Exit codes: 0 the tool answered, 3 it answered with isError, 1 anything else.`,
 		Args: cobra.RangeArgs(2, 3),
@@ -37,14 +37,14 @@ Exit codes: 0 the tool answered, 3 it answered with isError, 1 anything else.`,
 			}
 			defer done()
 			reply, err := host.Call(cmd.Context(), control.CallRequest{
-				Provider: args[0], Tool: args[1], Arguments: json.RawMessage(arguments),
+				Provider: args[0], Tool: args[1], Project: g.project, Arguments: json.RawMessage(arguments),
 			})
 			if err != nil {
 				return err
 			}
 			return g.printReply(cmd.OutOrStdout(), reply)
 		},
-	}))
+	})))
 }
 
 func (g *globals) printReply(w io.Writer, reply control.CallReply) error {

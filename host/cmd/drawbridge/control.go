@@ -5,9 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 
-	"github.com/drawbridge-mcp/drawbridge/host/access"
-	"github.com/drawbridge-mcp/drawbridge/host/broker"
-	"github.com/drawbridge-mcp/drawbridge/host/config"
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
 )
@@ -17,21 +14,21 @@ func newControl(h *host, launcher *supervise.Launcher) *control.Control {
 	return control.New(control.Options{
 		Info: h.info(),
 		Dir:  h.run.Base, LogDir: launcher.LogDir, Containment: launcher.Tier(),
-		Caller:   broker.Caller{Principal: access.Local},
-		Sessions: h.sessions, Broker: h.broker, Catalog: h.catalog,
+		Policy: h.gate.Policy, Sessions: h.sessions, Broker: h.broker, Catalog: h.catalog,
 		MaxRequest: h.cfg.Host.MaxRequest, Redact: h.redactor.Text, Logger: h.log,
 	})
 }
 
 // controlled are the providers that commands can name. There is one instance of
-// each, and one user, whose it is.
-func controlled(cfg *config.Config) []control.Provider {
+// each, whose owner is who has a grant of it; while nothing is declared, "local".
+func (h *host) controlled() []control.Provider {
+	owners := ownersOf(h.cfg)
 	var out []control.Provider
-	for _, p := range cfg.Providers {
+	for _, p := range h.cfg.Providers {
 		if p.Enabled {
-			one := control.Provider{Slug: p.Slug, Scope: p.Session.Scope, Owner: access.Local, Generation: 1}
-			if one.Scope == "shared" {
-				one.Owner = ""
+			one := control.Provider{Slug: p.Slug, Scope: p.Session.Scope, Generation: h.generation(p.Slug)}
+			if one.Scope != "shared" {
+				one.Owner = owners[p.Slug].principal
 			}
 			out = append(out, one)
 		}
@@ -41,7 +38,9 @@ func controlled(cfg *config.Config) []control.Provider {
 
 // info says to commands which host this is.
 func (h *host) info() control.Info {
-	return control.Info{ID: h.life.ID(), Version: version, Config: canonical(h.cfg.Path), StateDir: h.cfg.Host.StateDir}
+	return control.Info{
+		ID: h.life.ID(), Version: version, Config: canonical(h.cfg.Path), StateDir: h.cfg.Host.StateDir, WhyNotMore: h.whyNotMore(),
+	}
 }
 
 // takeCommands opens the command socket of a host that serves at url, "" on stdio.

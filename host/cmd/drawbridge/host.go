@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/config"
@@ -21,6 +23,8 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/journal"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -36,15 +40,20 @@ type host struct {
 	// is what its processes are held by.
 	life   *containment.Run
 	held   *containment.Guarded
+	tier   containment.Tier // asked for, "" for the best
 	images *containment.Images
 	run    *supervise.RunDir
 
-	plugins  plugins
-	catalog  *catalog.Store
-	sessions *session.Manager
-	broker   *broker.Broker
-	front    *front.Server
-	control  *control.Control
+	// gate holds the policy in force, identities what verifies issuers' tokens for it.
+	gate       *access.Gate
+	identities *access.OIDC
+	plugins    plugins
+	journal    *journal.Journal
+	catalog    *catalog.Store
+	sessions   *session.Manager
+	broker     *broker.Broker
+	front      *front.Server
+	control    *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
 	// warming are the starts that nobody waits for.
@@ -56,16 +65,33 @@ type host struct {
 	stopCancel context.CancelFunc
 }
 
-// newHost makes a host; nothing runs yet. Its log goes to w, without secrets.
-// close must be called. With a tier the processes are held by that one, also where
-// a better one works.
-func newHost(ctx context.Context, cfg *config.Config, level slog.Level, tier containment.Tier, w io.Writer) (*host, error) {
-	h := &host{cfg: cfg, redactor: new(redact.Redactor)}
-	h.log = slog.New(slog.NewTextHandler(redact.Writer(w, h.redactor), &slog.HandlerOptions{Level: level}))
+// hostOptions are how a host is run, beyond what its configuration says.
+type hostOptions struct {
+	level slog.Level
+	// tier is what the processes are held by, also where a better one works; "" for
+	// the best.
+	tier containment.Tier
+	// project is the one that a client on stdio works in.
+	project string
+	// fresh says that every server is to be asked anew what it has.
+	fresh bool
+	// log gets the log, without secrets.
+	log io.Writer
+}
+
+// newHost makes a host; nothing runs yet. close must be called.
+func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, error) {
+	h := &host{cfg: cfg, redactor: new(redact.Redactor), tier: o.tier}
+	h.log = slog.New(slog.NewTextHandler(redact.Writer(o.log, h.redactor), &slog.HandlerOptions{Level: o.level}))
+	h.newGate(cfg)
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	if err := h.contain(ctx, tier); err != nil {
+	if err := h.contain(ctx); err != nil {
+		h.release()
+		return nil, err
+	}
+	if err := h.openJournal(); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -80,15 +106,15 @@ func newHost(ctx context.Context, cfg *config.Config, level slog.Level, tier con
 		Containment: h.held,
 		Images:      h.images,
 	}
-	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins}
-	h.catalog = newCatalog(cfg, h.log, func() { h.front.ToolsChanged() })
+	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins, lockPath: lock.PathFor(cfg.Path)}
+	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() })
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
 	})
-	h.broker = newBroker(cfg, h.sessions, h.catalog)
+	h.broker = h.newBroker()
 	h.front = front.New(front.Options{
 		Broker: h.broker, Version: version, MaxRequest: cfg.Host.MaxRequest, WriteTimeout: cfg.Host.WriteTimeout,
-		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, SpoolDir: h.run.Path, Logger: h.log,
+		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, Project: o.project, SpoolDir: h.run.Path, Logger: h.log,
 	})
 	h.control = newControl(h, launcher)
 	return h, nil
@@ -96,7 +122,7 @@ func newHost(ctx context.Context, cfg *config.Config, level slog.Level, tier con
 
 // contain ends what dead hosts left in this state dir, registers this one, and
 // finds out how its processes can be held.
-func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
+func (h *host) contain(ctx context.Context) (err error) {
 	state := h.cfg.Host.StateDir
 	if h.life, err = containment.NewRun(ctx, state); err != nil {
 		return err
@@ -118,13 +144,25 @@ func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
 		return err
 	}
 	h.held, err = containment.Open(containment.Options{
-		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: tier, Run: h.life, Log: h.log,
+		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: h.tier, Run: h.life, Log: h.log,
 	})
 	if err != nil {
 		return err
 	}
 	h.images = containment.NewImages(h.run.Path)
 	return nil
+}
+
+// whyNotMore says why no better tier is used, "" where there is none.
+func (h *host) whyNotMore() string {
+	var why []string
+	if h.tier != "" {
+		why = append(why, fmt.Sprintf("%s was asked for", h.tier))
+	}
+	if refused := h.held.Support().Why(); refused != "" {
+		why = append(why, refused)
+	}
+	return strings.Join(why, "; ")
 }
 
 // release gives up what contain took. Nothing runs any more.
@@ -136,6 +174,7 @@ func (h *host) release() {
 	if h.run != nil {
 		errs = append(errs, h.run.Close())
 	}
+	errs = append(errs, h.closeJournal())
 	if h.life != nil {
 		errs = append(errs, h.life.Close())
 	}
@@ -144,35 +183,35 @@ func (h *host) release() {
 	}
 }
 
-func newCatalog(cfg *config.Config, log *slog.Logger, onChange func()) *catalog.Store {
-	var providers []catalog.Provider
-	for _, p := range cfg.Providers {
-		if p.Enabled {
-			providers = append(providers, catalog.Provider{Slug: p.Slug, Tools: p.Tools, Except: p.Except})
-		}
-	}
+func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func()) *catalog.Store {
 	return catalog.New(catalog.Options{
-		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange, Logger: log,
-	}, providers)
+		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange,
+		Dir: filepath.Join(cfg.Host.StateDir, catalogFolder), Afresh: fresh, Logger: log,
+	}, catalogued(cfg))
 }
 
-func newBroker(cfg *config.Config, sessions *session.Manager, store *catalog.Store) *broker.Broker {
+// shownFolder is where it is kept in the state dir what clients were shown.
+const shownFolder = "shown"
+
+func (h *host) newBroker() *broker.Broker {
 	var providers []broker.Provider
-	for _, p := range cfg.Providers {
+	for _, p := range h.cfg.Providers {
 		if p.Enabled {
 			providers = append(providers, broker.Provider{
 				Slug: p.Slug, Label: p.Label, MaxMessage: p.Limits.MaxMessage, CallTimeoutMax: p.Limits.CallTimeoutMax,
+				Required: p.Discovery == "required", BeforeCall: p.Recheck == "before_call",
+				RefreshInterval: p.RefreshInterval, Stateful: p.Session.Stateful,
 			})
 		}
 	}
 	return broker.New(broker.Options{
-		Sessions: broker.Of(sessions), Catalog: store, Providers: providers,
-		Bare: cfg.Host.Names == "bare", ListWait: cfg.Host.ListWait,
+		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Providers: providers,
+		ListWait: h.cfg.Host.ListWait, ShownDir: filepath.Join(h.cfg.Host.StateDir, shownFolder),
+		Journal: h.journal, Generation: h.generation, Logger: h.log,
 	})
 }
 
-// start checks every provider and hands them to the sessions; the eager ones
-// start. With an error among the diagnostics, which is a mistake in the file,
+// start checks every provider and hands them to the sessions; none starts yet. With an error among the diagnostics, which is a mistake in the file,
 // nothing starts. What is wrong with one provider alone becomes its fault, and is
 // a warning here: it costs the others nothing.
 func (h *host) start(ctx context.Context) hcl.Diagnostics {
@@ -180,7 +219,8 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	if problem := checkTemp(); problem != nil {
 		return hcl.Diagnostics{problem}
 	}
-	for _, p := range h.plugins.prepare(ctx, h.cfg) {
+	all := h.plugins.prepare(ctx, h.cfg)
+	for _, p := range all {
 		h.redactor.Add(p.secrets...)
 		diags = append(diags, p.mistakes...)
 		for _, d := range p.faults {
@@ -193,14 +233,21 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
+	if diags = append(diags, h.identify(all)...); diags.HasErrors() {
+		return diags
+	}
 	h.sessions.Apply(h.specs)
-	h.control.SetProviders(controlled(h.cfg))
+	h.control.SetProviders(h.controlled())
+	return diags
+}
+
+// warm starts the eager providers.
+func (h *host) warm(ctx context.Context) {
 	for _, p := range h.cfg.Providers {
 		if p.Enabled && p.Start == "eager" && !p.Required {
 			h.warming.Go(func() { _, _ = h.sessions.Get(ctx, p.Slug) }) // its state tells how it went
 		}
 	}
-	return diags
 }
 
 // requireAll starts the required providers and ends the host if one cannot.
@@ -253,6 +300,11 @@ func (h *host) close(hurry context.Context) {
 
 // upward carries what servers say to the parts above the sessions.
 type upward struct{ h *host }
+
+// Opened remembers what a server is together with its list.
+func (u upward) Opened(slug, _ string, s session.Server) {
+	u.h.catalog.Met(slug, catalog.Server{Era: s.Era.String(), Version: s.Version, Capabilities: s.Capabilities})
+}
 
 func (u upward) Tools(slug, instance string, defs []json.RawMessage) {
 	if err := u.h.catalog.Put(slug, instance, defs); err != nil {

@@ -55,8 +55,9 @@ func onSignals(signals ...os.Signal) (first, second context.Context) {
 const (
 	exitOK      = 0
 	exitError   = 1 // the command failed, or the call ended in an error
-	exitChanges = 2 // `fmt --check` found something to write
+	exitChanges = 2 // `fmt --check` found something to write, `plan` something that is not as locked
 	exitTool    = 3 // `call`: the tool answered isError
+	exitDenied  = 4 // `access`: what was asked for is denied in every project
 )
 
 // run executes one command line and returns its exit code.

@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/identity"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -27,12 +30,16 @@ const describeTimeout = 5 * time.Second
 type plugins struct {
 	launcher *supervise.Launcher
 	declared map[string]*config.Plugin
+	// lockPath is where the lock file stands or would, for messages.
+	lockPath string
 }
 
 // exec says how the plugin of p is run.
 func (pl plugins) exec(p *config.Provider) supervise.Exec {
 	if d, ok := pl.declared[p.Plugin]; ok {
-		return supervise.Exec{Name: d.Name, Path: d.Path, SHA256: d.SHA256, MTLS: d.MTLS}
+		return supervise.Exec{
+			Name: d.Name, Path: d.Path, SHA256: d.SHA256, Command: d.Command, Args: d.Args, Files: d.Files, MTLS: d.MTLS,
+		}
 	}
 	return supervise.Exec{Name: p.Plugin, Builtin: true}
 }
@@ -46,7 +53,7 @@ func (pl plugins) askable(cfg *config.Config) []*config.Provider {
 	var out []*config.Provider
 	for _, p := range cfg.Providers {
 		d, declared := pl.declared[p.Plugin]
-		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.Path != "" && d.SHA256 != "") {
+		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.Found || declared && d.SHA256 != "" && (d.Path != "" || d.Command != "" && len(d.Files) > 0)) {
 			out = append(out, p)
 		}
 	}
@@ -72,6 +79,8 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 // prepared is one provider, checked.
 type prepared struct {
 	spec session.Spec
+	// material is what decides its process; without a Config it is not known.
+	material identity.Material
 	// secrets are the values to keep out of every sink.
 	secrets []string
 	// mistakes are errors of the file, which nothing may start with; faults are
@@ -96,12 +105,20 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	out := prepared{spec: specOf(p, pl.exec(p))}
-	about, err := pl.describe(ctx, p)
-	if err != nil {
-		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: err.Error(), Subject: p.Range.Ptr()})
+	if wrong := unapproved(pl.declared[p.Plugin], pl.lockPath); wrong != nil {
+		out.fault(p, supervise.PhasePlugin, wrong)
 		return out
 	}
-	decoded, diags, missing := config.DecodeBody(p, about.Config)
+	about, err := pl.describe(ctx, p)
+	if err != nil {
+		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: causeOf(err), Subject: p.Range.Ptr()})
+		return out
+	}
+	if wrong := pl.wrongVersion(p, about); wrong != nil {
+		out.fault(p, supervise.PhasePlugin, wrong)
+		return out
+	}
+	decoded, diags, missing := config.DecodeBody(p, about.Config, nil)
 	out.mistakes, out.secrets = diags, decoded.Secrets
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
 	if missing.HasErrors() {
@@ -111,9 +128,12 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	if diags.HasErrors() || decoded.Config.JSON == nil { // reading has told of the rest
 		return out
 	}
+	if pl.launcher != nil {
+		out.material = pl.materialOf(p, about, decoded)
+	}
 	found, err := pl.validate(ctx, p, decoded.Config)
 	if err != nil {
-		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: err.Error(), Subject: p.Range.Ptr()})
+		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: causeOf(err), Subject: p.Range.Ptr()})
 		return out
 	}
 	located := config.Locate(p, about.Config, withoutSecrets(found, decoded.Secrets))
@@ -123,6 +143,30 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	}
 	out.faults = append(out.faults, located...)
 	return out
+}
+
+// causeOf is why a plugin could not be asked, without the names of provider and
+// phase, which stand around it where it is shown.
+func causeOf(err error) string {
+	var f *supervise.Failure
+	if errors.As(err, &f) {
+		if _, cause, ok := strings.Cut(f.Error(), fmt.Sprintf(": %s: ", f.Phase)); ok {
+			return cause
+		}
+	}
+	return err.Error()
+}
+
+// wrongVersion compares what the plugin of p says of itself with what is declared.
+func (pl plugins) wrongVersion(p *config.Provider, about provider.Description) *hcl.Diagnostic {
+	d := pl.declared[p.Plugin]
+	if d == nil || d.Version == "" || d.Version == about.Version {
+		return nil
+	}
+	return &hcl.Diagnostic{
+		Severity: hcl.DiagError, Summary: fmt.Sprintf("Another version of the plugin %q", d.Name), Subject: d.VersionRange.Ptr(),
+		Detail: fmt.Sprintf("It says that its version is %q, and the declared one is %q. Declare the one that you want to run, with its sha256.", about.Version, d.Version),
+	}
 }
 
 // withoutSecrets is what a plugin said of a config, without what the config holds.

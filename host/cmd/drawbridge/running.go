@@ -17,7 +17,7 @@ var errNoHost = errors.New("no host is running")
 // commands is what `tools` and `call` need of a host, be it a running one or one of
 // their own.
 type commands interface {
-	Tools(ctx context.Context) (control.ToolList, error)
+	Tools(ctx context.Context, project string) (control.ToolList, error)
 	Call(ctx context.Context, r control.CallRequest) (control.CallReply, error)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/drawbridge-mcp/drawbridge/host/internal/fakeserver"
+	"github.com/drawbridge-mcp/drawbridge/shared/checksum"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 	"github.com/drawbridge-mcp/drawbridge/shared/sdk"
 )
@@ -50,7 +51,7 @@ func TestScript(t *testing.T) {
 			return os.MkdirAll(home, 0o700)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "acme": declareAcme, "absent": absent, "json": checkJSON,
+			"exits": exits, "acme": declareAcme, "checksum": declareChecksum, "absent": absent, "json": checkJSON,
 		},
 	})
 }
@@ -85,6 +86,21 @@ func declareAcme(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(acmeFile), program, 0o700))
 	text := bytes.ReplaceAll([]byte(ts.ReadFile(args[0])), []byte("SHA256"), fmt.Appendf(nil, "%x", sha256.Sum256(program)))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o600))
+}
+
+// declareChecksum puts the checksum of a script into a file in place of the word
+// SUM: checksum FILE NAME…
+func declareChecksum(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: checksum FILE NAME…")
+	}
+	var files []checksum.Named
+	for _, name := range args[1:] {
+		files = append(files, checksum.Named{Name: name, Path: ts.MkAbs(name)})
+	}
+	sum, err := checksum.Files(files)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), bytes.ReplaceAll([]byte(ts.ReadFile(args[0])), []byte("SUM"), []byte(sum)), 0o600))
 }
 
 // absent looks for a text where it must not be: absent TEXT PATH…, where a path is a

@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/config"
-	"github.com/drawbridge-mcp/drawbridge/host/front"
+	"github.com/drawbridge-mcp/drawbridge/host/control"
 )
 
 func newServe(g *globals) *cobra.Command {
@@ -30,18 +27,22 @@ where the token is. Logs go to stderr; with --stdio nothing but MCP is on stdout
 Exit codes: 0 stopped as asked, 1 it could not run.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := g.readable()
+			cfg, err := g.lockedReadable()
 			if err != nil {
 				return err
 			}
-			h, err := g.newHost(cmd.Context(), cfg)
+			if err := g.settleProject(cfg, stdio); err != nil {
+				return err
+			}
+			h, err := g.newHost(cmd.Context(), cfg, false)
 			if err != nil {
 				return err
 			}
-			h.log.Info("containment", "tier", h.held.Tier(), "why_not_more", h.held.Support().Why())
+			h.log.Info("containment", "tier", h.held.Tier(), "why_not_more", h.whyNotMore())
 			ctx, fail := context.WithCancelCause(cmd.Context())
 			defer fail(nil)
 			if err = g.begin(ctx, h); err == nil {
+				h.warm(ctx)
 				h.requireAll(ctx, fail)
 				if stdio {
 					err = h.serveStdio(ctx, g.std)
@@ -56,11 +57,29 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 			return err
 		},
 	}
+	g.inProject(cmd)
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "serve one client on stdin and stdout")
 	// For diagnosis, and for the tests of the tiers that this machine would not choose.
 	cmd.Flags().StringVar(&g.tier, "containment-tier", "", "hold processes by `TIER` though a better one works here: pidns, subreaper")
 	_ = cmd.Flags().MarkHidden("containment-tier") // the flag is there
 	return cmd
+}
+
+// settleProject finds the project that the client on stdio works in.
+func (g *globals) settleProject(cfg *config.Config, stdio bool) error {
+	if !stdio {
+		if g.project != "" {
+			return errors.New("--project is for --stdio; over HTTP the project is part of the URL: /mcp/PROJECT")
+		}
+		return nil
+	}
+	policy := access.New(access.From(cfg))
+	project, ok := policy.Project(access.Local, g.project)
+	if !ok {
+		return control.NoProject(policy, g.project)
+	}
+	g.project = project
+	return nil
 }
 
 // begin starts a host and shows what is wrong with its configuration.
@@ -94,70 +113,6 @@ func (h *host) serveStdio(ctx context.Context, p process) error {
 	}
 	h.closeFace(p.hurry) //nolint:contextcheck // hurry ends the waits of a stop, ctx began it
 	return <-served
-}
-
-// serveHTTP listens, says so, and serves until ctx is done.
-func (h *host) serveHTTP(ctx context.Context, p process) error {
-	token, err := access.LoadOrCreateToken(h.cfg.Host.StateDir)
-	if err != nil {
-		return err
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", h.cfg.Host.HTTP.Listen)
-	if err != nil {
-		return fmt.Errorf("%w; stop what listens there, or set another address as host.http.listen", err)
-	}
-	server := front.HTTPServer(h.front.Handler(front.HTTPOptions{
-		Listen:         listener.Addr().String(),
-		AllowedHosts:   h.cfg.Host.HTTP.AllowedHosts,
-		AllowedOrigins: h.cfg.Host.HTTP.AllowedOrigins,
-		Gate:           tokenGate{token},
-	}), h.log)
-	url := fmt.Sprintf("http://%s/mcp", listener.Addr())
-	if err := h.takeCommands(ctx, url); err != nil {
-		_ = listener.Close()
-		return err
-	}
-	fmt.Fprintf(p.out, "drawbridge: ready at %s\n", url)
-	fmt.Fprintf(p.out, "drawbridge: the token is in %s\n", token.Path())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	h.closeFace(p.hurry)      //nolint:contextcheck // hurry ends the waits of a stop, ctx began it
-	h.hangUp(p.hurry, server) //nolint:contextcheck // the same
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
-// tokenGate lets in who has the one token.
-type tokenGate struct{ token *access.Token }
-
-var errWrongToken = errors.New("not the token of this host")
-
-func (g tokenGate) Authenticate(_ context.Context, bearer string) (string, error) {
-	if principal, ok := g.token.Check(bearer); ok {
-		return principal, nil
-	}
-	return "", errWrongToken
-}
-
-func (g tokenGate) Project(_, asked string) (string, bool) { return "", asked == "" }
-
-// responseGrace is for responses that are complete to reach their clients.
-const responseGrace = time.Second
-
-// hangUp ends the connections of a face that is closed: its requests have ended, but
-// the end of a response is written after its handler has returned.
-func (h *host) hangUp(hurry context.Context, server *http.Server) {
-	ctx, cancel := context.WithTimeout(h.stopping(hurry), responseGrace)
-	defer cancel()
-	_ = server.Shutdown(ctx)
-	_ = server.Close() // what is open now is idle, or hangs
 }
 
 // checkTemp says what is wrong with TMPDIR: every server would trip over it, and

@@ -14,10 +14,11 @@ import (
 )
 
 func newTools(g *globals) *cobra.Command {
-	return g.addressesHost(g.wantsJSON(&cobra.Command{
+	return g.inProject(g.addressesHost(g.wantsJSON(&cobra.Command{
 		Use:   "tools",
-		Short: "List the tools that clients see, and the providers that have none",
-		Long: `Asks the running host of this configuration. Where there is none, it starts a fresh
+		Short: "List the tools that \"local\" sees, and the providers that have none",
+		Long: `Lists what a client on stdio sees: everything, or once principals are declared what
+grants name "local" for (` + "`drawbridge access`" + ` tells of any principal). Asks the running host of this configuration. Where there is none, it starts a fresh
 server for each provider, lists what clients would see, and ends them.
 
 Exit codes: 0 every provider answered, 1 one did not.`,
@@ -28,7 +29,7 @@ Exit codes: 0 every provider answered, 1 one did not.`,
 				return err
 			}
 			defer done()
-			list, err := host.Tools(cmd.Context())
+			list, err := host.Tools(cmd.Context(), g.project)
 			if err != nil {
 				return err
 			}
@@ -47,16 +48,16 @@ Exit codes: 0 every provider answered, 1 one did not.`,
 			}
 			return nil
 		},
-	}))
+	})))
 }
 
 // fresh starts a host for one command. Its servers end with the command.
 func (g *globals) fresh(ctx context.Context) (*host, func(), error) {
-	cfg, err := g.readable()
+	cfg, err := g.lockedReadable()
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := g.newHost(ctx, cfg)
+	h, err := g.newHost(ctx, cfg, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -73,12 +73,16 @@ func (p Place) ServeStdio(t testing.TB, config string) Client {
 // Host is a host that serves HTTP.
 type Host struct {
 	*Run
-	URL, Token string
+	URL string
+	// Token is that of the first start, "" where principals are declared.
+	Token string
 }
 
 var (
 	readyURL   = regexp.MustCompile(`http://127\.0\.0\.1:\d+/mcp`)
 	readyToken = regexp.MustCompile(`token is in (\S+)`)
+	// readyPrincipals is said instead where principals have tokens of their own.
+	readyPrincipals = regexp.MustCompile(`principals are declared in `)
 )
 
 // ServeHTTP starts a host and waits until it is ready; see StartHTTP.
@@ -109,7 +113,7 @@ func StartHTTP(t testing.TB, cmd *exec.Cmd) Host {
 	}()
 	t.Cleanup(func() { h.Stop(t) })
 	deadline := time.After(ReadyLimit)
-	for h.URL == "" || h.Token == "" {
+	for ready := false; h.URL == "" || !ready; {
 		select {
 		case line, ok := <-lines:
 			if !ok {
@@ -118,12 +122,13 @@ func StartHTTP(t testing.TB, cmd *exec.Cmd) Host {
 			if url := readyURL.FindString(line); url != "" {
 				h.URL = url
 			}
+			ready = ready || readyPrincipals.MatchString(line)
 			if m := readyToken.FindStringSubmatch(line); m != nil {
 				text, err := os.ReadFile(m[1])
 				if err != nil {
 					t.Fatal(err)
 				}
-				h.Token = strings.TrimSpace(string(text))
+				h.Token, ready = strings.TrimSpace(string(text)), true
 			}
 		case <-deadline:
 			t.Fatalf("the host was not ready within %v", ReadyLimit)

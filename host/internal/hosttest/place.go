@@ -61,7 +61,11 @@ func (p Place) Write(t testing.TB, name, text string) string {
 
 // Env is what processes of a test get instead of the environment of the test.
 func (p Place) Env(more ...string) []string {
-	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.Home, "TMPDIR=" + p.Dir, "LANG=C.UTF-8"}, more...)
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.Home, "TMPDIR=" + p.Dir, "LANG=C.UTF-8"}
+	if Race { // else every host and every command sleeps for a second before it exits
+		env = append(env, "GORACE=atexit_sleep_ms=0")
+	}
+	return append(env, more...)
 }
 
 // nobodyLeft fails the test if a process of this place still runs, and ends it.

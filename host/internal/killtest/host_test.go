@@ -44,8 +44,12 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(bin) }()
 	const module = "github.com/drawbridge-mcp/drawbridge/host/"
+	more, err := overlay(bin)
+	if err != nil {
+		panic(err)
+	}
 	for name, pkg := range map[string]string{drawbridge(): "cmd/drawbridge", fake(): "internal/fakeserver/cmd"} {
-		if out, err := exec.Command("go", "build", "-o", name, module+pkg).CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", more, "-o", name, module+pkg).CombinedOutput(); err != nil {
 			panic(fmt.Sprintf("%v\n%s", err, out))
 		}
 	}
