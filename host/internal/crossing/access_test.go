@@ -97,7 +97,7 @@ func TestGrantsAreTakenAwayWhileAllRuns(t *testing.T) {
 	if out, _, code := cli(t, p, "tools", "--config", path); code != 0 || !strings.Contains(out, "fake_get") || strings.Contains(out, "fake_pay") {
 		t.Errorf("exit %d: local sees\n%s", code, out)
 	}
-	toldBen := len(changes(ben))
+	toldAda, toldBen := len(changes(ada)), len(changes(ben))
 
 	governed(t, p, grants(`tools = ["inc"]`), fake)
 	hangUp(t, h.Run, taken)
@@ -114,6 +114,9 @@ func TestGrantsAreTakenAwayWhileAllRuns(t *testing.T) {
 		t.Errorf("the counter is at %s: not the process that was", n)
 	}
 	hosttest.CallTool(t, ada, "fake_pay", "{}")
+	if n := len(changes(ada)); n != toldAda {
+		t.Errorf("ada, whose view is what it was, was told %d times", n-toldAda)
+	}
 
 	// All of it, and ben has nothing; his session goes on to nowhere.
 	governed(t, p, project("site", grant("ada", "fake", `tools = ["*"]`)), fake)
