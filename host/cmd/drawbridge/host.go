@@ -316,8 +316,8 @@ func (u upward) Tools(slug, instance string, defs []json.RawMessage) {
 	}
 }
 
-func (u upward) Log(_, _, level string, m *rpc.Message) {
-	u.h.front.Log(level, m)
+func (u upward) Log(slug, _, level string, m *rpc.Message) {
+	u.h.front.Log(slug, level, m)
 	_ = m.Close() // what the clients were given is theirs
 }
 
