@@ -58,6 +58,8 @@ type Provider struct {
 	MaxMessage int64
 	// CallTimeoutMax bounds a call from its arrival to its answer, waiting included.
 	CallTimeoutMax time.Duration
+	// KeepSecrets leaves the values of secret() in what its server says.
+	KeepSecrets bool
 	// Required says that only tools run which their caller was shown or names
 	// (discovery = "required").
 	Required bool
@@ -112,6 +114,8 @@ type Options struct {
 	Providers []Provider
 	// Policy is the policy in force, asked anew each time.
 	Policy func() *access.Policy
+	// Cleaner takes secrets out of answers and notifications.
+	Cleaner Cleaner
 	// ListWait is how long a list waits for providers that have no catalog yet.
 	ListWait time.Duration
 	// ShownDir is where what clients were shown is kept for the host's next run, "" to
