@@ -160,6 +160,7 @@ type model struct {
 	servers map[string]*modelServer
 	callers []*modelCaller
 	kinds   map[string]map[string]modelTool // what each kind of client was shown last
+	mets    map[string]map[string]string    // and the instances of those without a session
 	nextID  int
 	tally   *tally
 }
@@ -181,7 +182,7 @@ func (m *model) Logging() (bool, bool)              { return false, false }
 var modelTools = []string{"pay", "send", "look"}
 
 func newModel(t *testing.T, rt *rapid.T, n *tally) *model {
-	m := &model{T: t, rt: rt, dir: t.TempDir(), servers: map[string]*modelServer{}, kinds: map[string]map[string]modelTool{}, granted: map[string]bool{}, tally: n}
+	m := &model{T: t, rt: rt, dir: t.TempDir(), servers: map[string]*modelServer{}, kinds: map[string]map[string]modelTool{}, mets: map[string]map[string]string{}, granted: map[string]bool{}, tally: n}
 	for slug, p := range map[string]Provider{
 		"before": {BeforeCall: true}, "change": {}, "quiet": {RefreshInterval: 5}, "state": {Stateful: true}, "must": {BeforeCall: true, Required: true},
 	} {
@@ -264,11 +265,14 @@ func (m *model) caller(c Caller, lists bool) *modelCaller {
 	if m.kinds[kind] == nil {
 		m.kinds[kind] = map[string]modelTool{}
 	}
-	knows := m.kinds[kind] // without a session they are one
-	if c.Session != "" {
-		knows = maps.Clone(knows)
+	if m.mets[kind] == nil {
+		m.mets[kind] = map[string]string{}
 	}
-	return &modelCaller{Caller: c, lists: lists, knows: knows, met: map[string]string{}, refused: map[string]string{}}
+	knows, met := m.kinds[kind], m.mets[kind] // without a session they are one
+	if c.Session != "" {
+		knows, met = maps.Clone(knows), map[string]string{}
+	}
+	return &modelCaller{Caller: c, lists: lists, knows: knows, met: met, refused: map[string]string{}}
 }
 
 func (m *model) learn(c *modelCaller, exposed string, t modelTool) {
