@@ -228,8 +228,12 @@ type Capabilities struct {
 	Logging bool
 }
 
-// Capabilities says what the providers have for a caller.
-func (b *Broker) Capabilities(Caller) Capabilities {
+// Capabilities says what the providers have for a caller. It is what a session asks
+// first: what its client was shown until then is what it begins with.
+func (b *Broker) Capabilities(c Caller) Capabilities {
+	if c.Session != "" {
+		b.shown.of(c)
+	}
 	declared, unknown := b.opts.Sessions.Logging()
 	return Capabilities{Logging: declared || unknown}
 }

@@ -99,6 +99,9 @@ func (w *world) bare(c Caller) bool {
 // View is what a caller sees now.
 func (b *Broker) View(c Caller) *catalog.View { return b.worlds.world().see(c).view }
 
+// Sees says whether a caller has anything to do with a provider, now.
+func (b *Broker) Sees(c Caller, provider string) bool { return b.worlds.world().sees(c, provider) }
+
 // Shown notes that the tools [from:to) of a view are being written to a caller:
 // from here on it counts as having been shown them. undo takes that back, for when
 // they could not be written.

@@ -341,7 +341,7 @@ func (u upward) Log(slug, _, level string, m *rpc.Message) {
 			return
 		}
 	}
-	u.h.front.Log(level, m)
+	u.h.front.Log(slug, level, m)
 	_ = m.Close() // what the clients were given is theirs
 }
 
