@@ -65,6 +65,7 @@ func publish(t *testing.T) *published {
 	}
 	s.env = []string{
 		strings.Replace(newerNode(t), "PATH=", "PATH="+browser+string(os.PathListSeparator), 1),
+		"BROWSER=" + browser + "/xdg-open",
 		"NODE_EXTRA_CA_CERTS=" + p.Write(t, "authority.pem", string(authority.PEM)),
 		"NODE_OPTIONS=--require=" + p.Write(t, "lookup.cjs", lookup),
 	}
@@ -122,6 +123,7 @@ func TestInspectorPublished(t *testing.T) {
 	if out, err := ask("tools/list", "--relogin"); err == nil {
 		t.Errorf("who belongs to another project lists %s", out)
 	}
+	s.env = append(s.env, "HOME="+s.Path("another")) // in which nobody has logged in
 	s.handed(t, func(token string) (string, error) {
 		return s.run(t, "mcp-inspector", "--cli", s.url, "--transport", "http", "--stored-auth-only", "--header", "Authorization: Bearer "+token, "--method", "tools/list")
 	})
