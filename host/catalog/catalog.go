@@ -54,7 +54,16 @@ type Options struct {
 	// OnChange is called after a Put that changed what is visible, on Put's
 	// goroutine. It must not call Put.
 	OnChange func()
-	// Logger hears about definitions that are hidden. Nil: nobody does.
+	// Dir is where the last complete list of each identity is kept, a file each; ""
+	// keeps none. With Afresh they are written and not read.
+	Dir    string
+	Afresh bool
+	// Clean takes secrets out of what a server says of itself, before anything else
+	// is made of it: a digest outlives a secret. It gives back what holds none. Nil:
+	// nothing is taken out.
+	Clean func(json.RawMessage) json.RawMessage
+	// Logger hears about definitions that are hidden and files that are of no use.
+	// Nil: nobody does.
 	Logger *slog.Logger
 }
 
@@ -64,8 +73,11 @@ type Store struct {
 	naming   Naming
 	reserved map[string]bool
 
+	disk disk
+
 	mu        sync.Mutex // held while the next snapshot is built
 	providers map[string]Provider
+	servers   map[string]Server // by slug
 	snapshot  atomic.Pointer[Snapshot]
 }
 
@@ -78,7 +90,8 @@ func New(opts Options, providers []Provider) *Store {
 	for _, name := range opts.Reserved {
 		s.reserved[name] = true
 	}
-	s.providers = bySlug(providers)
+	s.disk = disk{dir: opts.Dir, log: opts.Logger, saved: map[string]string{}}
+	s.providers, s.servers = bySlug(providers), map[string]Server{}
 	s.snapshot.Store(s.assemble(nil))
 	return s
 }
@@ -95,36 +108,108 @@ func bySlug(providers []Provider) map[string]Provider {
 func (s *Store) Snapshot() *Snapshot { return s.snapshot.Load() }
 
 // Apply sets the providers. A list stays where its provider has the same identity
-// as before, or had none, and goes with a provider that is no longer there.
+// as before, or had none, and goes with a provider that is no longer there. One
+// that has no list gets what the disk has of its identity, if anything.
 func (s *Store) Apply(providers []Provider) {
+	remembered := map[string]kept{}
+	for _, p := range providers {
+		if s.opts.Afresh {
+			break
+		}
+		if k, ok := s.disk.load(p.Slug, p.Identity); ok {
+			k.defs = s.clean(k.defs) // it may be one only since
+			remembered[p.Slug] = k
+		}
+	}
 	s.change(func(before []*list) []*list {
 		s.providers = bySlug(providers)
+		servers := map[string]Server{}
 		var after []*list
 		for _, l := range before {
 			p, ok := s.providers[l.provider.Slug]
 			if ok && (l.provider.Identity == "" || l.provider.Identity == p.Identity) {
 				after = append(after, s.readList(p, l.instance, l.raw))
+				servers[p.Slug] = s.servers[p.Slug]
+				delete(remembered, p.Slug)
 			}
 		}
+		for slug, k := range remembered {
+			after = replaced(after, s.readList(s.providers[slug], "", k.defs))
+			servers[slug] = k.server
+		}
+		s.servers = servers
 		return after
 	})
+}
+
+// Met says what a provider's server is. It comes before the list that Put gets of
+// that server, and is remembered with it.
+func (s *Store) Met(slug string, server Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opts.Clean != nil && server.Capabilities != nil {
+		server.Capabilities = s.opts.Clean(server.Capabilities)
+	}
+	s.servers[slug] = server
+}
+
+// clean are definitions without secrets.
+func (s *Store) clean(defs []json.RawMessage) []json.RawMessage {
+	if s.opts.Clean == nil {
+		return defs
+	}
+	out := make([]json.RawMessage, len(defs))
+	for i, d := range defs {
+		out[i] = s.opts.Clean(d)
+	}
+	return out
+}
+
+// Server returns what is known of a provider's server: of the last that was met, or
+// of the one whose list is remembered.
+func (s *Store) Server(slug string) (Server, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	server, ok := s.servers[slug]
+	return server, ok && server.Era != ""
+}
+
+// Provider returns what the catalog was told of a provider.
+func (s *Store) Provider(slug string) (Provider, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.providers[slug]
+	return p, ok
 }
 
 // Put replaces a provider's list by defs, which must be complete: the raw
 // definitions in the server's order. instance is the mark of the instance that
 // sent them. The bytes are kept and must not be changed by the caller. A
-// definition that is of no use is hidden and reported; it is no error.
+// definition that is of no use is hidden and reported; it is no error. Nor is it
+// one if the list cannot be kept on disk.
 func (s *Store) Put(slug, instance string, defs []json.RawMessage) error {
-	var err error
+	defs = s.clean(defs)
+	var (
+		provider Provider
+		known    bool
+		k        = kept{defs: defs}
+		used     = map[string]bool{}
+	)
 	s.change(func(before []*list) []*list {
-		p, ok := s.providers[slug]
-		if !ok {
-			err = fmt.Errorf("%w %q", ErrUnknownProvider, slug)
+		if provider, known = s.providers[slug]; !known {
 			return before
 		}
-		return replaced(before, s.readList(p, instance, defs))
+		k.server = s.servers[slug]
+		for _, p := range s.providers {
+			used[p.Identity] = true
+		}
+		return replaced(before, s.readList(provider, instance, defs))
 	})
-	return err
+	if !known {
+		return fmt.Errorf("%w %q", ErrUnknownProvider, slug)
+	}
+	s.disk.save(slug, provider.Identity, k, used)
+	return nil
 }
 
 // replaced is lists with next in the place of its provider's.

@@ -123,19 +123,25 @@ func (d definition) renamed(raw json.RawMessage, exposed string) json.RawMessage
 	return append(out, raw[d.nameEnd:]...)
 }
 
-// DigestTool returns the digest of a tool's definition: the SHA-256, in hex, of
-// its kind and its canonical form, which is RFC 8785 for objects and strings with
+// KindTool is the kind of a tool's definition.
+const KindTool = "tool"
+
+// DigestTool is Digest of a tool's definition.
+func DigestTool(raw json.RawMessage) string { return Digest(KindTool, raw) }
+
+// Digest returns the digest of a definition: the SHA-256, in hex, of its kind, a
+// line break and its canonical form, which is RFC 8785 for objects and strings with
 // every number as the literal it came in. A definition that is not I-JSON
-// (RFC 7493), a doubled member for one, has no canonical form; its digest is that
-// of its bytes, prefixed "raw:".
-func DigestTool(raw json.RawMessage) string {
+// (RFC 7493), a doubled member or half a surrogate pair in it, has no canonical
+// form; its digest is that of its bytes, prefixed "raw:".
+func Digest(kind string, raw json.RawMessage) string {
 	canonical := jsontext.Value(bytes.Clone(raw))
 	prefix := ""
 	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
 		prefix, canonical = "raw:", jsontext.Value(raw)
 	}
 	sum := sha256.New()
-	sum.Write([]byte("tool\n"))
-	sum.Write(canonical)
+	_, _ = sum.Write([]byte(kind + "\n")) // a hash takes everything
+	_, _ = sum.Write(canonical)
 	return prefix + hex.EncodeToString(sum.Sum(nil))
 }

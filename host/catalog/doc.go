@@ -17,5 +17,9 @@
 // may see, is decided above: the view is told by a function. Views of one naming
 // share the definitions under their names, so that many callers cost little.
 //
+// On disk stands the last complete list of each identity (disk.go), so that a host
+// that starts can answer while every server is cold. What is there is as good as
+// what was listed last, and never more: a file that is not whole counts as none.
+//
 // The package starts no goroutine.
 package catalog

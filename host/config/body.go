@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -22,11 +23,13 @@ import (
 const minSensitive = 6
 
 // DecodeBody decodes the config block of p against its plugin's schema. missing
-// holds what fails this provider and no other: an env() or file() that is not
-// there, or a schema that makes no sense. With an error in either there is no Config, nor where Load reported one
-// in the block; Secrets still holds what env() gave. A warning among diags is for
-// a spelling that looks like another.
-func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing hcl.Diagnostics) {
+// holds what fails this provider and no other: an env(), file() or secret() that
+// is not there, a secret store that cannot be used, or a schema that makes no
+// sense. With an error in either there is no Config, nor where Load reported one
+// in the block; Secrets still holds what env() and secret() gave. A warning among
+// diags is for a spelling that looks like another. lookup answers secret(); nil
+// for none, which makes each an error.
+func DecodeBody(p *Provider, schema provider.Schema, lookup Lookup) (d Decoded, diags, missing hcl.Diagnostics) {
 	missing = slices.Clone(p.Missing)
 	spec, err := specOf(schema)
 	if err != nil {
@@ -34,10 +37,11 @@ func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing 
 			fmt.Sprintf("The plugin %q describes its config block in a way that makes no sense: %s. This is a fault of the plugin.", p.Plugin, err)))
 	}
 	scope := newScope(place{base: p.BaseDir, home: home()})
+	scope.lookup, scope.within = lookup, "config"
 	value, found := hcldec.Decode(p.Body, spec, scope.ctx)
 	diags, absent := scope.sift(found)
 	missing = append(missing, absent...)
-	d.Secrets = unique(scope.secrets())
+	d.Secrets, d.FromSecret = unique(scope.secrets()), unique(scope.kept)
 	if body, ok := p.Body.(*hclsyntax.Body); ok {
 		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return slices.Contains(toldByShape, d.Summary) })
 		shape := &decoder{inBroken: p.broken}
@@ -51,7 +55,6 @@ func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing 
 		return d, diags, missing
 	}
 	d.Command = commandOf(schema, value)
-	value, _ = value.UnmarkDeep()
 	e := encoder{p: p, root: schema}
 	e.block(schema, value, nil)
 	if e.diags.HasErrors() {
@@ -62,7 +65,21 @@ func DecodeBody(p *Provider, schema provider.Schema) (d Decoded, diags, missing 
 	}
 	d.Config = provider.Config{JSON: e.json, BaseDir: p.BaseDir}
 	d.Secrets = unique(append(d.Secrets, e.sensitive...))
+	d.Masked = masked(p, schema, spec)
 	return d, diags, missing
+}
+
+// masked is the config without what may be rotated: decoded once more with env()
+// and secret() blind, so that what stands beside them in a text still counts, and
+// with what is sensitive masked. What only the real values make whole (a number, a
+// file's name) is masked too.
+func masked(p *Provider, schema provider.Schema, spec hcldec.Spec) json.RawMessage {
+	scope := newScope(place{base: p.BaseDir, home: home()})
+	scope.blind = true
+	value, _ := hcldec.Decode(p.Body, spec, scope.ctx)
+	e := encoder{p: p, root: schema, masking: true}
+	e.block(schema, value, nil)
+	return e.json
 }
 
 // commandOf is the base name of the attribute `command`, without what some write
@@ -73,9 +90,10 @@ func commandOf(schema provider.Schema, value cty.Value) string {
 		return ""
 	}
 	command := value.GetAttr("command")
-	if command.IsMarked() || command.IsNull() || command.Type() != cty.String {
+	if hides(command) || command.IsNull() || command.Type() != cty.String {
 		return ""
 	}
+	command, _ = command.Unmark() // a default is no secret
 	words := strings.Fields(restore(command.AsString()))
 	if len(words) == 0 {
 		return ""

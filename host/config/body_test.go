@@ -41,7 +41,7 @@ func TestDecodeBody(t *testing.T) {
 			`{"command":"a2","args":[],"env":null,"cwd":"/etc/drawbridge","token":null,"keys":null,"size":12,"verbose":null,"any":{"a":"\u003c\u0026\u003e","b":null,"c d":[]},"proxy":null,"rule":[]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, diags, missing := DecodeBody(bodyOf(t, c.lines), testSchema)
+			d, diags, missing := DecodeBody(bodyOf(t, c.lines), testSchema, nil)
 			if diags != nil && diags.HasErrors() || missing != nil {
 				t.Fatal(diags, missing)
 			}
@@ -59,7 +59,7 @@ func TestDecodeBody(t *testing.T) {
 // each told at file, line and column, all in one run.
 func TestDecodeBody_Places(t *testing.T) {
 	p := bodyOf(t, "args = [\"a\", [\"b\"]]\n  colour = 1\nverbose = \"maybe\"\nproxy {\n host = null\n}\nproxyy {\n}")
-	_, diags, missing := DecodeBody(p, testSchema)
+	_, diags, missing := DecodeBody(p, testSchema, nil)
 	if missing != nil {
 		t.Error(missing)
 	}
@@ -77,7 +77,7 @@ func TestDecodeBody_Places(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	_, diags, _ = DecodeBody(bodyOf(t, "command = \"x\"\nproxy {\n host = null\n}"), testSchema)
+	_, diags, _ = DecodeBody(bodyOf(t, "command = \"x\"\nproxy {\n host = null\n}"), testSchema, nil)
 	if len(diags) != 1 || where(*diags[0].Subject) != "test.hcl:6:9" {
 		t.Errorf("a required attribute that is null: %v", diags)
 	}
@@ -102,7 +102,7 @@ provider "b" {
 	if diags.HasErrors() {
 		t.Fatalf("what the machine lacks fails one provider, not the file: %v", diags)
 	}
-	d, diags, missing := DecodeBody(c.Providers[0], testSchema)
+	d, diags, missing := DecodeBody(c.Providers[0], testSchema, nil)
 	if diags.HasErrors() || len(missing) != 3 || d.Config.JSON != nil {
 		t.Errorf("%v, %v, %s", diags, missing, d.Config.JSON)
 	}
@@ -111,7 +111,7 @@ provider "b" {
 			t.Errorf("%q does not name %s", missing[i].Detail, want)
 		}
 	}
-	if _, diags, missing := DecodeBody(c.Providers[1], testSchema); diags != nil && diags.HasErrors() || missing != nil {
+	if _, diags, missing := DecodeBody(c.Providers[1], testSchema, nil); diags != nil && diags.HasErrors() || missing != nil {
 		t.Errorf("the other provider fails too: %v, %v", diags, missing)
 	}
 	if _, diags := loadText(`host { state_dir = env("DRAWBRIDGE_TEST_UNSET") }`); !diags.HasErrors() {
@@ -131,7 +131,7 @@ func TestDecodeBody_Secrets(t *testing.T) {
     proxy {
       host     = "h"
       password = "pass-word"
-    }`), testSchema)
+    }`), testSchema, nil)
 	if diags.HasErrors() || missing != nil {
 		t.Fatal(diags, missing)
 	}
@@ -141,13 +141,13 @@ func TestDecodeBody_Secrets(t *testing.T) {
 	if d.Command != "node" {
 		t.Errorf("command is %q", d.Command)
 	}
-	d, _, _ = DecodeBody(bodyOf(t, `command = env("DRAWBRIDGE_TEST_BIN")`), testSchema)
+	d, _, _ = DecodeBody(bodyOf(t, `command = env("DRAWBRIDGE_TEST_BIN")`), testSchema, nil)
 	if d.Command != "" {
 		t.Errorf("a command out of the environment is shown: %q", d.Command)
 	}
 	d, diags, _ = DecodeBody(bodyOf(t, `
     command = "x"
-    size    = env("DRAWBRIDGE_TEST_LONG")`), testSchema)
+    size    = env("DRAWBRIDGE_TEST_LONG")`), testSchema, nil)
 	if !diags.HasErrors() || !slices.Contains(d.Secrets, "long-enough") {
 		t.Errorf("secrets of a block that failed are lost: %q, %v", d.Secrets, diags)
 	}
@@ -158,7 +158,7 @@ func TestDecodeBody_Secrets(t *testing.T) {
 func TestDecodeBody_NamesFromEnv(t *testing.T) {
 	t.Setenv("DRAWBRIDGE_TEST_SHORT", "s3cret")
 	for _, expr := range []string{`env(env("DRAWBRIDGE_TEST_SHORT"))`, `file(env("DRAWBRIDGE_TEST_SHORT"))`} {
-		_, diags, missing := DecodeBody(bodyOf(t, "command = "+expr), testSchema)
+		_, diags, missing := DecodeBody(bodyOf(t, "command = "+expr), testSchema, nil)
 		if diags.HasErrors() || len(missing) != 1 || strings.Contains(missing[0].Detail, "s3cret") {
 			t.Errorf("%s: %v, %v", expr, diags, missing)
 		}
@@ -167,12 +167,12 @@ func TestDecodeBody_NamesFromEnv(t *testing.T) {
 
 func TestDecodeBody_Infinity(t *testing.T) {
 	for _, expr := range []string{"any = 1 / 0", "size = -1 / 0"} {
-		d, diags, _ := DecodeBody(bodyOf(t, "command = \"x\"\n"+expr), testSchema)
+		d, diags, _ := DecodeBody(bodyOf(t, "command = \"x\"\n"+expr), testSchema, nil)
 		if len(diags) != 1 || d.Config.JSON != nil {
 			t.Errorf("%s: %v, %s", expr, diags, d.Config.JSON)
 		}
 	}
-	if d, diags, _ := DecodeBody(bodyOf(t, "command = \"x\"\nany = [1 / 0]"), testSchema); len(diags) != 1 {
+	if d, diags, _ := DecodeBody(bodyOf(t, "command = \"x\"\nany = [1 / 0]"), testSchema, nil); len(diags) != 1 {
 		t.Errorf("%v, %s", diags, d.Config.JSON)
 	}
 }
@@ -202,7 +202,7 @@ func TestDecodeBody_BadSchema(t *testing.T) {
 		"too deep":         deep,
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, diags, missing := DecodeBody(bodyOf(t, ""), s)
+			_, diags, missing := DecodeBody(bodyOf(t, ""), s, nil)
 			if len(diags) != 0 || len(missing) != 1 || missing[0].Summary != "Bad schema of a plugin" {
 				t.Error(diags, missing)
 			}
@@ -214,13 +214,13 @@ func TestDecodeBody_BlockCounts(t *testing.T) {
 	schema := provider.Schema{Blocks: []provider.Block{
 		{Name: "one", MinItems: 1, MaxItems: 1}, {Name: "some", MinItems: 1, MaxItems: 2},
 	}}
-	if _, diags, _ := DecodeBody(bodyOf(t, ""), schema); len(diags) != 2 {
+	if _, diags, _ := DecodeBody(bodyOf(t, ""), schema, nil); len(diags) != 2 {
 		t.Errorf("two blocks are missing: %v", diags)
 	}
-	if _, diags, _ := DecodeBody(bodyOf(t, "one {\n}\nsome {\n}\nsome {\n}\nsome {\n}"), schema); len(diags) != 1 {
+	if _, diags, _ := DecodeBody(bodyOf(t, "one {\n}\nsome {\n}\nsome {\n}\nsome {\n}"), schema, nil); len(diags) != 1 {
 		t.Errorf("one block is too many: %v", diags)
 	}
-	if d, diags, _ := DecodeBody(bodyOf(t, "one {\n}\nsome {\n}"), schema); len(diags) != 0 || string(d.Config.JSON) != `{"one":{},"some":[{}]}` {
+	if d, diags, _ := DecodeBody(bodyOf(t, "one {\n}\nsome {\n}"), schema, nil); len(diags) != 0 || string(d.Config.JSON) != `{"one":{},"some":[{}]}` {
 		t.Errorf("%s, %v", d.Config.JSON, diags)
 	}
 }
@@ -243,7 +243,7 @@ func TestFileFunction(t *testing.T) {
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
-		d, diags, missing := DecodeBody(c.Providers[0], provider.Schema{Attributes: testSchema.Attributes[:1]})
+		d, diags, missing := DecodeBody(c.Providers[0], provider.Schema{Attributes: testSchema.Attributes[:1]}, nil)
 		var got struct{ Command string }
 		if d.Config.JSON != nil {
 			if err := json.Unmarshal(d.Config.JSON, &got); err != nil {
@@ -269,5 +269,52 @@ func TestFileFunction(t *testing.T) {
 		if _, diags, missing := load(expr); !diags.HasErrors() || missing != nil {
 			t.Errorf("%s: %v, %v", expr, diags, missing)
 		}
+	}
+}
+
+// TestDecodeBody_Masked: what a rotated secret changes is not in it, and
+// everything else is.
+func TestDecodeBody_Masked(t *testing.T) {
+	t.Setenv("DRAWBRIDGE_TEST_SET", "one")
+	masked := func(lines string) string {
+		t.Helper()
+		d, diags, missing := DecodeBody(bodyOf(t, lines), testSchema, nil)
+		if diags.HasErrors() || missing != nil {
+			t.Fatal(diags, missing)
+		}
+		if !json.Valid(d.Masked) {
+			t.Fatalf("no JSON: %s", d.Masked)
+		}
+		return string(d.Masked)
+	}
+	lines := `
+    command = env("DRAWBRIDGE_TEST_UNSET", "fallback")
+    args    = ["a", "x-${env("DRAWBRIDGE_TEST_SET")}"]
+    token   = "hunter2"
+    keys    = ["first-key"]
+    env     = { A = "1", B = env("DRAWBRIDGE_TEST_SET") }
+    any     = { c = [env("DRAWBRIDGE_TEST_SET"), 1], "k-${env("DRAWBRIDGE_TEST_SET")}" = 2 }
+    proxy {
+      host     = "h"
+      password = "pass-word"
+    }`
+	const m = `{"masked":true}`
+	want := `{"command":"(hidden)","args":["a","x-(hidden)"],"env":{"A":"1","B":"(hidden)"},"cwd":null,"token":` + m +
+		`,"keys":[` + m + `],"size":12,"verbose":null,"any":{"c":["(hidden)",1],"k-(hidden)":2},"proxy":{"host":"h","port":80,"password":` + m + `},"rule":[]}`
+	if diff := cmp.Diff(want, masked(lines)); diff != "" {
+		t.Error(diff)
+	}
+	t.Setenv("DRAWBRIDGE_TEST_SET", "another")
+	t.Setenv("DRAWBRIDGE_TEST_UNSET", "now it is")
+	rotated := strings.NewReplacer("hunter2", "hunter3", "first-key", "other-key", "pass-word", "word-pass").Replace(lines)
+	if diff := cmp.Diff(want, masked(rotated)); diff != "" {
+		t.Errorf("a rotated secret shows: %s", diff)
+	}
+	if masked(strings.Replace(lines, `"a"`, `"b"`, 1)) == want {
+		t.Error("another argument does not show")
+	}
+	d, _, _ := DecodeBody(bodyOf(t, `command = env("DRAWBRIDGE_TEST_NEVER", "/bin/tool")`), testSchema, nil)
+	if d.Command != "tool" {
+		t.Errorf("the command of a default is shown as %q", d.Command)
 	}
 }

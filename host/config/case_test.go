@@ -95,7 +95,7 @@ EOT
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	d, diags, missing := DecodeBody(cfg.Providers[0], testSchema)
+	d, diags, missing := DecodeBody(cfg.Providers[0], testSchema, nil)
 	if diags.HasErrors() || missing != nil {
 		t.Fatal(diags, missing)
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +93,7 @@ func (c *Config) finish(d *decoder) {
 
 func (c *Config) checkPluginOf(d *decoder, p *Provider, src *hclsyntax.Block) {
 	known := slices.Concat(Builtin, slices.Sorted(maps.Keys(c.Plugins)))
-	if p.Plugin == "" || slices.Contains(known, p.Plugin) || d.partial {
+	if p.Plugin == "" || slices.Contains(known, p.Plugin) || d.partial || c.findPlugin(p, src) {
 		return
 	}
 	at, summary := rangeIn(src, "plugin"), "Unknown plugin"
@@ -103,7 +105,24 @@ func (c *Config) checkPluginOf(d *decoder, p *Provider, src *hclsyntax.Block) {
 		d.errorf(at, summary, "Did you mean %q?", near)
 		return
 	}
-	d.errorf(at, summary, "Built in: %s. Declare any other with a block plugin.", strings.Join(Builtin, ", "))
+	d.errorf(at, summary, "Built in: %s. Declare any other with a block plugin, or put its file %s into plugin_dir.", strings.Join(Builtin, ", "), pluginPrefix+p.Plugin)
+}
+
+// pluginPrefix begins the file name of a plugin that is found by its name.
+const pluginPrefix = "drawbridge-provider-"
+
+// findPlugin looks in plugin_dir for the plugin that a provider names. Whether it
+// may run is the lock file's to say.
+func (c *Config) findPlugin(p *Provider, src *hclsyntax.Block) bool {
+	if slug, err := Slug(p.Plugin); c.Host.PluginDir == "" || err != nil || slug != p.Plugin || slices.Contains(reservedPlugins, p.Plugin) {
+		return false
+	}
+	path := filepath.Join(c.Host.PluginDir, pluginPrefix+p.Plugin)
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	c.Plugins[p.Plugin] = &Plugin{Name: p.Plugin, Path: path, Found: true, Range: rangeIn(src, "plugin")}
+	return true
 }
 
 // nameRest is the least room a tool's own name needs after slug and "_": one

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -15,7 +16,8 @@ import (
 // encoder writes a decoded config block as the JSON that a plugin gets: objects
 // in the order of the schema, maps in that of their keys, strings as they are
 // spelled in the file, whole numbers with all their digits. On its way it
-// collects what is sensitive and finds null where a value is needed.
+// collects what is sensitive, or was made of what is, and finds null where a
+// value is needed.
 type encoder struct {
 	p         *Provider
 	root      provider.Schema
@@ -24,10 +26,24 @@ type encoder struct {
 	diags     hcl.Diagnostics
 	// incomplete is set when a value is not known.
 	incomplete bool
-	// at is the attribute that is being written, and hidden says that it is a
-	// sensitive one.
-	at     provider.Path
-	hidden bool
+	// at is the attribute that is being written; hidden says that it is a sensitive
+	// one, derived that env() or secret() had a part in the value.
+	at              provider.Path
+	hidden, derived bool
+	// masking is set where sensitive values, and those that are not known, are not to
+	// be written.
+	masking bool
+}
+
+// mask is what stands for a value that is not written. No string or number is it.
+const mask = `{"masked":true}`
+
+// masked writes the mask in the place of a value that is not to be written.
+func (e *encoder) masked(when bool) bool {
+	if e.masking && when {
+		e.json = append(e.json, mask...)
+	}
+	return e.masking && when
 }
 
 func (e *encoder) block(schema provider.Schema, v cty.Value, path provider.Path) {
@@ -45,6 +61,7 @@ func (e *encoder) block(schema provider.Schema, v cty.Value, path provider.Path)
 
 func (e *encoder) attribute(a provider.Attribute, v cty.Value, path provider.Path) {
 	switch {
+	case e.masked(!v.IsWhollyKnown()):
 	case !v.IsWhollyKnown():
 		e.incomplete = true // Load has said why
 	case v.IsNull() && a.Required:
@@ -59,7 +76,9 @@ func (e *encoder) attribute(a provider.Attribute, v cty.Value, path provider.Pat
 }
 
 func (e *encoder) blocks(b provider.Block, v cty.Value, path provider.Path) {
+	v, _ = v.Unmark() // a block's attributes have marks of their own
 	switch {
+	case e.masked(!v.IsKnown()):
 	case b.MaxItems == 1 && v.IsNull():
 		e.json = append(e.json, "null"...)
 	case b.MaxItems == 1:
@@ -75,8 +94,14 @@ func (e *encoder) blocks(b provider.Block, v cty.Value, path provider.Path) {
 }
 
 func (e *encoder) value(v cty.Value) {
+	if v.IsMarked() {
+		defer func(outer bool) { e.derived = outer }(e.derived)
+		e.derived = e.derived || hides(v)
+		v, _ = v.Unmark()
+	}
 	ty := v.Type()
 	switch {
+	case e.masked(e.hidden && ty.IsPrimitiveType()):
 	case v.IsNull():
 		e.json = append(e.json, "null"...)
 	case ty == cty.Bool:
@@ -123,7 +148,7 @@ func (e *encoder) number(v cty.Value) {
 }
 
 func (e *encoder) keep(s string) {
-	if e.hidden && longEnough(s) {
+	if e.hidden && longEnough(s) || e.derived && utf8.RuneCountInString(s) >= minSecret {
 		e.sensitive = append(e.sensitive, s)
 	}
 }

@@ -23,8 +23,23 @@ import (
 // protects.
 const minSecret = 8
 
-// fromEnv marks values that env() had a part in.
-type fromEnv struct{}
+// fromEnv marks values that env() had a part in, fromSecret those of secret().
+// Templates, lists, maps and functions carry the marks along, so that what was
+// made of such a value is known as such wherever it ends up. envDefault marks those
+// that a default of env() had a part in, which is no secret and yet may give way to
+// one.
+type (
+	fromEnv    struct{}
+	fromSecret struct{}
+	envDefault struct{}
+)
+
+// hides says whether env() or secret() had a part in a value.
+func hides(v cty.Value) bool { return v.HasMark(fromEnv{}) || v.HasMark(fromSecret{}) }
+
+// Lookup answers secret(name): the value, and whether there is one. An error says
+// why the store cannot be used, and names the file.
+type Lookup func(name string) (value string, found bool, err error)
 
 // callError is what a function of ours says, before HCL wraps it.
 type callError struct {
@@ -36,11 +51,23 @@ type callError struct {
 func (e *callError) Error() string { return e.summary }
 
 // scope is what expressions are evaluated in: the functions env, file and
-// secret, and the variable path. It remembers what env() gave.
+// secret, and the variable path. It remembers what env() and secret() gave.
 type scope struct {
-	ctx    *hcl.EvalContext
-	values []string
+	ctx *hcl.EvalContext
+	// values are what env() gave, kept what secret() gave, and public the part of
+	// values that stands in the host block.
+	values, kept, public []string
+	// lookup answers secret(); nil where it has no place, and within is the block
+	// that it then stands in.
+	lookup Lookup
+	within string
+	// blind is set where env() and secret() are to give one and the same text,
+	// whatever their values are.
+	blind bool
 }
+
+// unseen is what env() and secret() give in a blind scope.
+const unseen = "(hidden)"
 
 func newScope(at place) *scope {
 	s := &scope{}
@@ -53,7 +80,7 @@ func newScope(at place) *scope {
 		Functions: map[string]function.Function{
 			"env":    s.env(),
 			"file":   fileFunction(at),
-			"secret": secretFunction,
+			"secret": s.secret(),
 		},
 	}
 	return s
@@ -71,10 +98,13 @@ func (s *scope) env() function.Function {
 			if len(args) > 2 {
 				return cty.NilVal, &callError{summary: "Too many arguments", detail: "env takes a name and, if you like, a default."}
 			}
+			if s.blind {
+				return cty.StringVal(unseen).Mark(fromEnv{}), nil
+			}
 			name, shown, marks := argument(args[0])
 			value, ok := os.LookupEnv(name)
 			if !ok && len(args) == 2 {
-				return args[1].WithMarks(marks), nil
+				return args[1].WithMarks(marks).Mark(envDefault{}), nil
 			}
 			if !ok {
 				return cty.NilVal, &callError{missing: true, summary: "Environment variable not set",
@@ -85,6 +115,9 @@ func (s *scope) env() function.Function {
 					detail: fmt.Sprintf("The environment variable %s is not valid UTF-8.", shown)}
 			}
 			s.values = append(s.values, value)
+			if s.within == "host" {
+				s.public = append(s.public, value)
+			}
 			return stringVal(value).Mark(fromEnv{}), nil
 		},
 	})
@@ -93,17 +126,69 @@ func (s *scope) env() function.Function {
 // argument is the text of a function's argument, and how a message may show it:
 // one that env() had a part in is not shown.
 func argument(v cty.Value) (text, shown string, marks cty.ValueMarks) {
+	hidden := hides(v)
 	v, marks = v.Unmark()
 	text = restore(v.AsString())
-	if len(marks) > 0 {
+	if hidden {
 		return text, "…", marks
 	}
 	return text, strconv.Quote(text), marks
 }
 
-// secrets are the values of env() long enough to be told from common words.
+// secret is secret(name).
+func (s *scope) secret() function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}},
+		Type:   function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if s.blind {
+				return cty.StringVal(unseen).Mark(fromSecret{}), nil
+			}
+			name, shown, _ := argument(args[0])
+			if s.lookup == nil {
+				return cty.NilVal, s.misplaced()
+			}
+			value, found, err := s.lookup(name)
+			switch {
+			case err != nil:
+				return cty.NilVal, &callError{missing: true, summary: "Secret not readable",
+					detail: fmt.Sprintf("The secret %s cannot be had: %s.", shown, err)}
+			case !found:
+				return cty.NilVal, &callError{missing: true, summary: "Secret not set",
+					detail: fmt.Sprintf("The secret %s is not set. Set it: drawbridge secret set %s", shown, strings.Trim(shown, `"`))}
+			case !utf8.ValidString(value):
+				return cty.NilVal, &callError{missing: true, summary: "Secret is no text",
+					detail: fmt.Sprintf("The secret %s is not valid UTF-8, and a config holds text.", shown)}
+			}
+			s.kept = append(s.kept, value)
+			return stringVal(value).Mark(fromSecret{}), nil
+		},
+	})
+}
+
+// misplaced is the error of a secret() outside of a config block: all else that
+// stands in a file is shown by commands, and some of it decides where secrets are.
+func (s *scope) misplaced() *callError {
+	e := &callError{summary: "No secret() here",
+		detail: "A secret has its place in the config block of a provider: what stands elsewhere is shown by commands and in lists."}
+	if s.within == "host" {
+		e.detail = "The host block says where secrets are kept (state_dir), so it is read before any secret can be. " +
+			"A secret has its place in the config block of a provider."
+	}
+	return e
+}
+
+// beyondHost are the secrets that are not also settings of the host itself, such
+// as the folder it says its token is in.
+func (s *scope) beyondHost() []string {
+	return slices.DeleteFunc(s.secrets(), func(v string) bool { return slices.Contains(s.public, v) })
+}
+
+// secrets are the values to keep out of every sink: those of secret(), and those
+// of env() long enough to be told from common words.
 func (s *scope) secrets() []string {
-	return slices.DeleteFunc(slices.Clone(s.values), func(v string) bool { return utf8.RuneCountInString(v) < minSecret })
+	long := slices.DeleteFunc(slices.Clone(s.values), func(v string) bool { return utf8.RuneCountInString(v) < minSecret })
+	return append(long, s.kept...)
 }
 
 // fileFunction is file(path): a file's text without its last line break, as a
@@ -175,24 +260,16 @@ func whyNot(err error) error {
 	return fmt.Errorf("cannot be read: %w", err)
 }
 
-// secretFunction keeps the name secret(), so that nobody gets "no such function"
-// for what the documentation describes.
-var secretFunction = function.New(&function.Spec{
-	Params: []function.Parameter{{Name: "name", Type: cty.String}},
-	Type:   function.StaticReturnType(cty.String),
-	Impl: func([]cty.Value, cty.Type) (cty.Value, error) {
-		return cty.NilVal, &callError{summary: "secret() is not in force yet",
-			detail: "The host cannot keep secrets yet. Use env(name), or file(path) with a file that only you may read."}
-	},
-})
-
 // sift gives HCL's diagnostics our words where HCL's would not do, and parts
 // those that say what the machine lacks from those that say what is wrong with
-// the file. None holds a value of env().
+// the file. None holds a value of env() or secret().
 func (s *scope) sift(diags hcl.Diagnostics) (wrong, missing hcl.Diagnostics) {
+	secrets := s.secrets()
 	for _, d := range plain(diags) {
-		for _, v := range s.secrets() {
-			d.Detail = strings.ReplaceAll(d.Detail, v, "…")
+		for _, v := range secrets {
+			if v != "" {
+				d.Detail = strings.ReplaceAll(d.Detail, v, "…")
+			}
 		}
 		if d.Extra == nil {
 			wrong = append(wrong, d)
@@ -212,7 +289,7 @@ var reworded = map[string]string{
 	"Invalid index":                    "There is no such element.",
 	"Invalid multi-line string":        "The quote that opens on this line is not closed on it. Text of several lines is written <<-EOT … EOT.",
 	"Invalid template control keyword": "After %{ a template directive is expected. To have these two characters as text, write %%{.",
-	"Call to unknown function":         "There is no such function. The functions are env(name), env(name, default) and file(path).",
+	"Call to unknown function":         "There is no such function. The functions are env(name), env(name, default), secret(name) and file(path).",
 }
 
 // hclPlace is how HCL writes a place: file:3,1-5, or file:3,1-4,2.

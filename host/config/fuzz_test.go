@@ -51,7 +51,7 @@ func FuzzLoad(f *testing.F) {
 		start := cpuTime(t)
 		c, diags := loadText(text)
 		for _, p := range c.Providers {
-			d, wrong, missing := DecodeBody(p, testSchema)
+			d, wrong, missing := DecodeBody(p, testSchema, nil)
 			if !wrong.HasErrors() && !missing.HasErrors() && !diags.HasErrors() && !json.Valid(d.Config.JSON) {
 				t.Errorf("not JSON: %q", d.Config.JSON)
 			}

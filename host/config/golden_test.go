@@ -67,7 +67,7 @@ func everything(path string) (*Config, hcl.Diagnostics) {
 	c, diags := Load(path)
 	diags = slices.Concat(diags, c.Notices)
 	for _, p := range c.Providers {
-		_, wrong, missing := DecodeBody(p, testSchema)
+		_, wrong, missing := DecodeBody(p, testSchema, noSecrets)
 		diags = slices.Concat(diags, wrong, missing)
 	}
 	return c, diags

@@ -45,7 +45,7 @@ func TestLanguageBounds(t *testing.T) {
 			start := cpuTime(t)
 			c, diags := loadText("host {\n" + text + "\n}\nprovider \"p\" {\nplugin = \"stdio\"\nconfig {\n" + text + "\n}\n}\n")
 			for _, p := range c.Providers {
-				DecodeBody(p, testSchema)
+				DecodeBody(p, testSchema, nil)
 			}
 			if !diags.HasErrors() {
 				t.Error("it is taken")
@@ -72,7 +72,7 @@ func TestLanguageRoom(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	if _, diags, _ := DecodeBody(c.Providers[0], testSchema); diags.HasErrors() {
+	if _, diags, _ := DecodeBody(c.Providers[0], testSchema, nil); diags.HasErrors() {
 		t.Error(diags)
 	}
 }

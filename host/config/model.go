@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -26,6 +27,12 @@ type Config struct {
 	Projects   []*Project
 	// Notices name what is accepted and not yet in force.
 	Notices hcl.Diagnostics
+	// Secrets are the values of env() of 8 characters or more that stand outside of
+	// config blocks, whose secrets DecodeBody gives, and outside of the host block,
+	// which holds what the host says of itself.
+	Secrets []string
+	// settings are for Changes.
+	settings map[string]setting
 }
 
 // Host is the `host` block.
@@ -71,7 +78,11 @@ type Plugin struct {
 	// Version is what the plugin has to say of itself; "" for anything.
 	Version string
 	MTLS    bool
-	// Range is the block's header, VersionRange the place of version, if it is there.
+	// Found says that no block declares it: it was found in plugin_dir by its name.
+	// It has no SHA256; the lock file must have it.
+	Found bool
+	// Range is the block's header, or of one that was found the place that names it,
+	// VersionRange the place of version, if it is there.
 	Range, VersionRange hcl.Range
 }
 
@@ -175,10 +186,19 @@ type Grant struct {
 type Decoded struct {
 	// Config is what the plugin gets.
 	Config provider.Config
-	// Secrets are the values to keep out of every sink: those of env() of 8
-	// characters or more, and every string and number in a sensitive attribute of
-	// 6 or more, each as it is, without repetition.
+	// Secrets are the values to keep out of every sink: those of secret(), those of
+	// env() of 8 characters or more, every string and number in a sensitive
+	// attribute of 6 or more, and what was made of any of these, each as it is,
+	// without repetition.
 	Secrets []string
+	// FromSecret are the values of secret() alone, which are kept out of lists and
+	// results too.
+	FromSecret []string
+	// Masked is Config.JSON without what a secret's rotation changes: in the place of
+	// each sensitive value, and of one that cannot be made without env() or secret(),
+	// stands a mask, and in that of what these two give (a default included) one and
+	// the same text. Names of attributes and keys stay.
+	Masked json.RawMessage
 	// Command is the base name of the attribute `command`, if there is one: the
 	// one thing of a config that may be shown.
 	Command string

@@ -40,7 +40,6 @@ var pendings = []pending{
 	{"provider.session.stateful", "true", refuse, "Calls to a server process that replaced another are not refused. Remove it."},
 
 	{"project.grant.rate", "", note, "Calls are not counted."},
-	{"host.plugin_dir", "", note, "Plugins are found through plugin blocks only."},
 	{"host.watch", "true", note, "Start the host again to have a change in force."},
 	{"host.journal", "", note, "No journal is written."},
 	{"host.artifacts", "", note, "Results of any size are passed as they are."},

@@ -134,7 +134,7 @@ func TestNoValueIsShown(t *testing.T) {
 			text := strings.ReplaceAll(frame, "BODY", body)
 			c, diags := loadText(text)
 			for _, p := range c.Providers {
-				_, wrong, missing := DecodeBody(p, testSchema)
+				_, wrong, missing := DecodeBody(p, testSchema, nil)
 				diags = append(append(diags, wrong...), missing...)
 			}
 			var out bytes.Buffer

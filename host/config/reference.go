@@ -22,7 +22,8 @@ in this list is an error, and so is a value that cannot be used.
 - A *bool* is true or false without quotes; "true" is taken for true.
 - A list that is given and empty is empty: the default is for what is absent.
 - Expressions may use ` + "`env(name)`, `env(name, default)`, `file(path)`" + ` (a file's text without
-  its last line break), ` + "`path.config` and `path.home`" + `. There are no loops.
+  its last line break), ` + "`path.config` and `path.home`" + `, and in a provider's config block
+  ` + "`secret(name)`" + `, a value that ` + "`drawbridge secret set NAME`" + ` has kept. There are no loops.
 
 `
 

@@ -73,13 +73,13 @@ func TestNothingIsLeft(t *testing.T) {
 								played++
 							}
 						})
-						fmt.Fprintf(&table, "%-10s %6d  %-6s %-20s %6d %10d\n", tier, uid, when, what, played, left)
+						fmt.Fprintf(&table, "| %-10s | %6d | %-6s | %-20s | %6d | %9d |\n", tier, uid, when, what, played, left)
 					}
 				}
 			})
 		}
 	}
-	t.Logf("\n%-10s %6s  %-6s %-20s %6s %10s\n%s", "tier", "uid", "phase", "victim", "rounds", "survivors", &table)
+	t.Logf("\n| %-10s | %6s | %-6s | %-20s | %6s | %9s |\n%s", "tier", "uid", "phase", "victim", "rounds", "survivors", &table)
 }
 
 type round struct {

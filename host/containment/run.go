@@ -207,3 +207,23 @@ func splitMark(mark string) (host, instance string) {
 	host, instance, _ = strings.Cut(mark, "/")
 	return host, instance
 }
+
+// Ended says whether a run has ended in this state dir, however it did: nobody holds
+// its lock. It waits for who creates a run or sweeps.
+func Ended(ctx context.Context, stateDir, id string) (bool, error) {
+	if !isID(id) {
+		return true, nil // no run has such an id
+	}
+	runs, unlock, err := lockRuns(ctx, stateDir)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	lock := flock.New(filepath.Join(runs, id)+lockSuffix, flock.SetFlag(os.O_RDONLY))
+	locked, err := lock.TryLock()
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	_ = lock.Close()
+	return locked, err
+}

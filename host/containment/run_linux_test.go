@@ -30,12 +30,42 @@ func TestRunIsLockedWhileItLives(t *testing.T) {
 	if _, err := os.Stat(path + newSuffix); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the lock's first name stays: %v", err)
 	}
+	if ended, err := Ended(context.Background(), state, run.ID()); ended || err != nil {
+		t.Errorf("a living run has ended: %v, %v", ended, err)
+	}
 	if err := run.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if ended, err := Ended(context.Background(), state, run.ID()); !ended || err != nil {
+		t.Errorf("a closed run has not ended: %v, %v", ended, err)
 	}
 	left, err := os.ReadDir(filepath.Join(state, runsDir))
 	if err != nil || len(left) != 1 || left[0].Name() != runsLock {
 		t.Errorf("a closed run leaves %v, %v", left, err)
+	}
+}
+
+// TestRunThatDiedHasEnded: its lock is there, and nobody holds it. To ask takes
+// nothing from a sweep.
+func TestRunThatDiedHasEnded(t *testing.T) {
+	state := t.TempDir()
+	run, err := NewRun(context.Background(), state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if ended, err := Ended(context.Background(), state, run.ID()); !ended || err != nil {
+			t.Errorf("a dead run has not ended: %v, %v", ended, err)
+		}
+	}
+	if swept, err := Sweep(context.Background(), state); err != nil || len(swept.Runs) != 1 {
+		t.Errorf("swept = %+v, %v; want the dead run", swept, err)
+	}
+	if ended, err := Ended(context.Background(), state, "not-an-id"); !ended || err != nil {
+		t.Errorf("what is no run has not ended: %v, %v", ended, err)
 	}
 }
 

@@ -40,6 +40,8 @@ type Info struct {
 	StateDir string `json:"state_dir"`
 	// URL is where it serves HTTP, "" for a host on stdio.
 	URL string `json:"url"`
+	// WhyNotMore is why no better tier holds its processes, "" where there is none.
+	WhyNotMore string `json:"why_not_more,omitempty"`
 }
 
 // Paths are what a host has in dir while it serves. All begin with its id.

@@ -21,15 +21,32 @@
 // are repeated in it. So an old file can be removed whole, and no call in flight is
 // forgotten by that.
 //
+// # The index
+//
+// Commands find calls through an Index: a SQLite database beside the files, which
+// the command brings to them before it reads, from where the last one stopped. The
+// host itself never opens it. It is made from the files alone and can be removed at
+// any time. There, the open calls of runs that have ended are closed as unknown.
+//
+// What a person finds out about an unknown call is a line of settled.jsonl.
+//
+// # Call ids
+//
+// A caller may give a call an id of its own, so that to repeat it does not run it
+// twice. They are in a table of their own, which is no index: it decides who runs,
+// and to lose it is to forget what has run. See CallIDs.
+//
 // # What is not in it
 //
-// Arguments, results and secrets. Strings that a caller or a server chose are
+// Arguments, results and secrets (the table of call ids holds answers for five
+// minutes, and a keyed digest of arguments). Strings that a caller or a server chose are
 // shortened to 256 bytes.
 //
 // # Owners
 //
 // A Journal has one goroutine, which removes files that are too old or too many;
-// Close waits for it. Everything else runs on the goroutine of whoever calls. The
+// CallIDs have one from their first use on, which removes answers that are held no
+// longer. Close waits for it. Everything else runs on the goroutine of whoever calls. The
 // package does not know which calls may be made, nor what an outcome means: both
 // are the broker's.
 package journal

@@ -133,7 +133,7 @@ func (j *Journal) Begin(e *Entry) error {
 
 // ReasonUnwritable is the reason of calls that were not sent because they could
 // not be written down.
-const ReasonUnwritable = "journal_unwritable"
+const ReasonUnwritable = "journal"
 
 // End writes how a call ended that has begun. With an error the line is not on
 // disk yet; it is kept and written before the next begin, so the answer may go out.

@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func goleakMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testHost = "0123456789abcdef0123456789abcdef"
 

@@ -64,7 +64,7 @@ func Parse(name string, text []byte) (*File, error) {
 		diags = gohcl.DecodeBody(source.Body, nil, &doc)
 	}
 	if diags.HasErrors() {
-		return nil, fmt.Errorf("%w: %w; restore it, or make a new one with drawbridge lock and review it", ErrInvalid, diags)
+		return nil, fmt.Errorf("%w: %w; restore it, or delete it, make a new one with drawbridge lock and review that", ErrInvalid, diags)
 	}
 	if doc.Version != formatVersion {
 		return nil, fmt.Errorf("%w: %s: it has version = %d, and this drawbridge reads version %d", ErrInvalid, name, doc.Version, formatVersion)

@@ -89,7 +89,7 @@ func (i *Instance) Current(ctx context.Context, age time.Duration) (epoch uint64
 		select {
 		case <-a.done:
 			if a.err != nil {
-				return 0, a.err
+				return 0, i.withoutSecrets(a.err)
 			}
 		case <-i.link.done:
 			return 0, errServerEnded
@@ -228,7 +228,7 @@ func (i *Instance) keepList() {
 		}
 		if suspect {
 			row++
-			if !i.pause(i.pace(row)) {
+			if !i.breathe(row) {
 				return
 			}
 		}
@@ -240,19 +240,32 @@ func (i *Instance) keepList() {
 	}
 }
 
-// pace is the pause before a re-read, the n-th in a row.
-func (i *Instance) pace(n int) time.Duration {
+// breathe makes the pause before a re-read, the n-th in a row; false where the
+// stream has ended.
+func (i *Instance) breathe(n int) bool {
+	if n <= paceAfter {
+		return !i.link.ended()
+	}
+	most := paceMax
 	l := i.list.last.Load()
 	noise := l != nil && l.same >= wolf
-	switch {
-	case n <= paceAfter:
-		return 0
-	case noise && i.list.awaited():
-		return 0 // what they ask for is one list, and they will be content with it
-	case noise:
-		return min(paceFirst<<min(n-paceAfter-1, 20), paceNoise)
+	if noise {
+		most = paceNoise
 	}
-	return min(paceFirst<<min(n-paceAfter-1, 20), paceMax)
+	timer := time.NewTimer(min(paceFirst<<min(n-paceAfter-1, 20), most))
+	defer timer.Stop()
+	for {
+		if noise && i.list.awaited() {
+			return true // they ask for one list, and will be content with it
+		}
+		select {
+		case <-timer.C:
+			return true
+		case <-i.relist:
+		case <-i.link.done:
+			return false
+		}
+	}
 }
 
 // pause waits; false where the stream has ended.

@@ -21,6 +21,7 @@ const probeLimit = 2 * time.Second
 var (
 	errServerEnded = errors.New("the server ended before it answered")
 	errStartOver   = errors.New("the time for the start is over")
+	errChanged     = errors.New("the server is not what it was")
 )
 
 // greeting agrees with a server on an era and a revision.
@@ -30,11 +31,17 @@ var (
 // Compatibility). Whatever is not the answer of a modern server leads to
 // initialize. A modern server that was only slow to start then refuses that, and
 // its answer to server/discover counts, late as it is.
+//
+// A server that is known to be of the older era is asked to initialize first, which
+// spares one that ignores server/discover the wait for an answer. If it refuses, it
+// is asked like any other.
 type greeting struct {
 	link *link
 	id   identity
 	// patience bounds the wait for a server that says nothing at all.
 	patience time.Duration
+	// known is what the server was when it was asked last, nil if it never was.
+	known *Server
 }
 
 // verdict is what an answer to server/discover says.
@@ -50,6 +57,12 @@ type verdict struct {
 
 // run returns what was agreed on, or ctx's error, errServerEnded, or why not.
 func (g *greeting) run(ctx context.Context) (Server, error) {
+	if g.known != nil && g.known.Era == Legacy {
+		server, err := g.asBefore(ctx)
+		if !errors.Is(err, errChanged) {
+			return server, err
+		}
+	}
 	discover := g.link.newCall(false)
 	defer g.link.release(discover)
 	params := []byte(`{"_meta":` + string(g.id.meta(mcp.LATEST_PROTOCOL_VERSION)) + `}`)
@@ -67,11 +80,28 @@ func (g *greeting) run(ctx context.Context) (Server, error) {
 	if err != nil || server.Era == Modern {
 		return server, err
 	}
-	// A request before this one would be out of order; so it is sent, not queued.
-	if err := g.link.tell(ctx, rpc.NewNotification(methodInitialized, nil)); err != nil {
-		return Server{}, g.sendError(err)
+	return server, g.initialized(ctx)
+}
+
+// asBefore does the handshake of the older era with a server that did it before.
+// errChanged means that it does not any more.
+func (g *greeting) asBefore(ctx context.Context) (Server, error) {
+	never := g.link.newCall(false) // server/discover is not asked
+	defer g.link.release(never)
+	server, err := g.initialize(ctx, mcp.LATEST_LEGACY_PROTOCOL_VERSION, never, false)
+	switch {
+	case err == nil:
+		return server, g.initialized(ctx)
+	case errors.Is(err, errServerEnded), ctx.Err() != nil:
+		return Server{}, err
 	}
-	return server, nil
+	return Server{}, errChanged
+}
+
+// initialized ends the handshake of the older era.
+func (g *greeting) initialized(ctx context.Context) error {
+	// A request before this one would be out of order; so it is sent, not queued.
+	return g.sendError(g.link.tell(ctx, rpc.NewNotification(methodInitialized, nil)))
 }
 
 // ask sends a request whose answer is taken from its queue.

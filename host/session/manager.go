@@ -15,6 +15,8 @@ import (
 // Listener hears what a server says outside of its calls. Its methods must not
 // block.
 type Listener interface {
+	// Opened is called when a server has answered the handshake, before its first list.
+	Opened(slug, instance string, s Server)
 	// Tools gets a complete list: raw definitions in the server's order.
 	Tools(slug, instance string, defs []json.RawMessage)
 	// Log gets a notifications/message that belongs to no single call, and owns it.
@@ -35,6 +37,9 @@ type Spec struct {
 	// MaxPages, MaxDefinitions and MaxListBytes bound a list. 0: the defaults.
 	MaxPages, MaxDefinitions int
 	MaxListBytes             int64
+	// Known is what is remembered of the server, nil for nothing: its capabilities
+	// count until it has been asked, and its era says what to try first.
+	Known *Server
 	// Fault is set where the provider cannot start: each Get returns it.
 	Fault *supervise.Failure
 }
@@ -76,6 +81,9 @@ type Options struct {
 	// SpoolDir is where large messages go, "" the system's directory for temporary files.
 	SpoolDir string
 	Logger   *slog.Logger
+	// Redact removes secrets from the texts of failures and lost calls, which may hold
+	// what a server has answered. Nil leaves them as they are.
+	Redact func(string) string
 	// Version is the host's own, which servers are told.
 	Version string
 }
@@ -103,14 +111,22 @@ type entry struct {
 	since time.Time
 	// current is the last instance that was ready.
 	current atomic.Pointer[Instance]
+	// known is what the server said of itself last, nil where it is not known, or no
+	// longer right.
+	known atomic.Pointer[Server]
 	// listFailure is why the list of a server that is starting has failed.
 	listFailure atomic.Pointer[supervise.Failure]
+	// warming are those who do not wait for a list that has failed.
+	warming impatient
 }
 
 // NewManager makes a manager without providers.
 func NewManager(opts Options) *Manager {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Redact == nil {
+		opts.Redact = func(s string) string { return s }
 	}
 	if opts.Version == "" {
 		opts.Version = "0.0.0"
@@ -129,6 +145,7 @@ func (m *Manager) Apply(specs []Spec) {
 		spec := s
 		spec.setDefaults()
 		e := &entry{m: m, spec: &spec, since: time.Now()}
+		e.known.Store(spec.Known)
 		if spec.Fault == nil {
 			e.unit = supervise.NewUnit(spec.Spec, m.opts.Launcher.Launch, e.open, e.changed, m.opts.Logger)
 		}
@@ -248,7 +265,14 @@ func (e *entry) drain(ctx context.Context, i *Instance) {
 
 // open makes an instance of a fresh plugin process; see supervise.Opener.
 func (e *entry) open(ctx context.Context, p *supervise.Process) (*Instance, error) {
-	return (&opening{m: e.m, e: e, proc: p}).open(ctx)
+	i, err := (&opening{m: e.m, e: e, proc: p}).open(ctx)
+	if err != nil {
+		// It may be another one by now; the next start asks it everything.
+		e.known.Store(nil)
+		return nil, err
+	}
+	e.known.Store(&i.server)
+	return i, nil
 }
 
 // changed is called after each change of the unit's state.
@@ -278,6 +302,7 @@ func (e *entry) shown(s supervise.Snapshot) State {
 // listFailed says that the list of a starting server has failed, or, with nil,
 // that this is over.
 func (e *entry) listFailed(f *supervise.Failure) {
+	defer e.warming.tell(f)
 	if old := e.listFailure.Swap(f); f != nil && (old == nil || old.Cause != f.Cause) {
 		e.m.opts.Listener.State(e.spec.Provider, e.state())
 	}
@@ -285,7 +310,7 @@ func (e *entry) listFailed(f *supervise.Failure) {
 
 func (e *entry) failure(phase supervise.Phase, cause string) *supervise.Failure {
 	return &supervise.Failure{
-		Provider: e.spec.Provider, Label: e.spec.Label, Where: e.spec.Where, Phase: phase, Cause: cause,
+		Provider: e.spec.Provider, Label: e.spec.Label, Where: e.spec.Where, Phase: phase, Cause: e.m.opts.Redact(cause),
 	}
 }
 
@@ -308,11 +333,11 @@ func (s *Spec) startTimeout() time.Duration {
 // is a provider whose server was never asked.
 func (m *Manager) Logging() (declared, unknown bool) {
 	for _, e := range *m.entries.Load() {
-		switch i := e.current.Load(); {
+		switch s := e.known.Load(); {
 		case e.unit == nil:
-		case i == nil:
+		case s == nil:
 			unknown = true
-		case i.server.Declares("logging"):
+		case s.Declares("logging"):
 			declared = true
 		}
 	}

@@ -103,6 +103,7 @@ type house struct {
 	plugins map[string]*plugin // the last of each provider
 	tools   []heardList
 	logs    []string
+	opened  []string
 	states  []string
 }
 
@@ -122,6 +123,12 @@ func (h *house) Launch(_ context.Context, spec supervise.Spec) (*supervise.Proce
 	h.plugins[spec.Provider] = p
 	h.mu.Unlock()
 	return supervise.Attach(spec, fmt.Sprintf("h/%s/%d", spec.Provider, n), p, p), nil
+}
+
+func (h *house) Opened(slug, instance string, s Server) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.opened = append(h.opened, fmt.Sprintf("%s %s %s", instance, s.Era, s.Version))
 }
 
 func (h *house) Tools(slug, instance string, defs []json.RawMessage) {

@@ -9,17 +9,21 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/drawbridge-mcp/drawbridge/host/containment"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
@@ -331,49 +335,84 @@ func TestHeirDoesNotHideTheExit(t *testing.T) {
 	}
 }
 
-// A host that is killed leaves at most what detached itself.
+// A host that is killed leaves nothing, in each tier. Processes are known by the
+// mark in their environment: the pids that they have inside of a namespace are
+// others' out here.
 func TestHostKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
 	}
-	run, err := OpenRunDir(provider.NewToken())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = run.Close() }()
-	cmd := exec.Command("/proc/self/exe", "host", run.Path)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var plugin, server int
-	_, err = fmt.Fscan(out, &plugin, &server)
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pid := range []int{plugin, server} {
-		for end := time.Now().Add(limit); running(pid); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("process %d lives on", pid)
+	for _, tier := range []string{"direct", "subreaper", "pidns"} {
+		t.Run(tier, func(t *testing.T) {
+			run, err := OpenRunDir(provider.NewToken())
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			defer func() { _ = run.Close() }()
+			cmd := exec.Command("/proc/self/exe", "host", run.Path, t.TempDir(), tier)
+			cmd.Stderr = os.Stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var id string
+			_, err = fmt.Fscan(out, &id)
+			commands := strings.Join(slices.Collect(maps.Values(marked(t, id))), "\n")
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id == "refused" {
+				t.Skip("this machine refuses the tier")
+			}
+			for _, want := range []string{"drawbridge plugin good", "sleep 1000"} {
+				if !strings.Contains(commands, want) {
+					t.Errorf("before the kill there was no %q among\n%s", want, commands)
+				}
+			}
+			for end := time.Now().Add(10 * time.Second); len(marked(t, id)) > 0; time.Sleep(time.Millisecond) { // five, and as much again
+				if time.Now().After(end) {
+					t.Fatalf("left: %v", marked(t, id))
+				}
+			}
+		})
 	}
 }
 
-// running says whether pid is a process that is no zombie.
-func running(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
+// marked are the processes, but for zombies, that carry the mark of a host: what
+// they run, by pid.
+func marked(t *testing.T, host string) map[int]string {
+	t.Helper()
+	environs, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil || len(environs) == 0 {
+		t.Fatalf("no processes: %v", err)
 	}
-	_, state, _ := strings.Cut(string(text), ") ")
-	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+	found := map[int]string{}
+	for _, path := range environs {
+		env, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00"+provider.MarkEnv+"="+host+"/")) {
+			continue // another's, or gone
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if command, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline")); err == nil && len(command) > 0 { // a zombie has none
+			found[pid] = strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// What the containment looks for is what plugins are told to hand on.
+func TestTheMarkHasOneName(t *testing.T) {
+	if containment.MarkEnv != provider.MarkEnv {
+		t.Errorf("the containment knows processes by %s, and plugins hand on %s", containment.MarkEnv, provider.MarkEnv)
+	}
 }
 
 func TestWedgedPluginIsStopped(t *testing.T) {

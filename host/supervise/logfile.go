@@ -8,12 +8,16 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 const (
 	// maxLogFile and logFiles: 10 MiB, five times, the current one included.
 	maxLogFile = 10 << 20
 	logFiles   = 5
+	// rotationLock is held, in the folder of the logs, by who moves the files of one.
+	rotationLock = ".rotation"
 )
 
 // logs holds the log files of a launcher. A file is open as long as a process
@@ -89,11 +93,21 @@ func (l *logFile) line(at time.Time, n uint64, text string) {
 	}
 }
 
-// rotate moves the full file out of the way, unless another host has done so.
+// rotate moves the full file out of the way, unless another host has done so. Of
+// hosts that find it full at the same moment one moves it: who comes second under
+// the lock finds another file in its place, and who does not get the lock writes on
+// and comes again with its next line. Nobody waits, for a host may be stopped.
 func (l *logFile) rotate() error {
 	if l.f == nil {
 		return l.reopen()
 	}
+	lock := flock.New(filepath.Join(filepath.Dir(l.path), rotationLock))
+	if mine, err := lock.TryLock(); err == nil && !mine {
+		return nil
+	}
+	// Where the system has no locks, a file may be moved twice: better than a disk
+	// that fills up.
+	defer func() { _ = lock.Close() }()
 	mine, err := l.f.Stat()
 	_ = l.f.Close()
 	l.f = nil

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
+	"github.com/drawbridge-mcp/drawbridge/host/containment"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 	"github.com/drawbridge-mcp/drawbridge/shared/sdk"
 )
@@ -43,8 +44,11 @@ func TestMain(m *testing.M) {
 		runPlugin(role)
 		os.Exit(0)
 	}
-	if len(os.Args) > 2 && os.Args[1] == "host" {
-		runHost(os.Args[2])
+	if containment.IsGuard(os.Args) {
+		os.Exit(containment.Guard(os.Args[2:]))
+	}
+	if len(os.Args) > 4 && os.Args[1] == "host" {
+		runHost(os.Args[2], os.Args[3], os.Args[4])
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
@@ -109,18 +113,33 @@ func serveBare(set map[int]plugin.PluginSet, opts []grpc.ServerOption) {
 	})
 }
 
-// runHost is a host with one plugin and its server, whose pids it prints.
-func runHost(runDir string) {
-	l := &Launcher{HostID: "h1", RunDir: runDir, Env: os.Environ()}
+// runHost is a host with one plugin and its server. It prints its id once both run,
+// or "refused" where the tier does not work here.
+func runHost(runDir, stateDir, tier string) {
+	run, err := containment.NewRun(context.Background(), stateDir)
+	if err != nil {
+		panic(err)
+	}
+	l := &Launcher{HostID: run.ID(), RunDir: runDir, Env: os.Environ()}
+	if tier != (containment.Direct{}).Tier() {
+		held, err := containment.Open(containment.Options{Use: containment.Tier(tier), Run: run})
+		if errors.Is(err, containment.ErrUnsupported) {
+			fmt.Println("refused")
+			return
+		}
+		if err != nil {
+			panic(err)
+		}
+		l.Containment = held
+	}
 	p, err := l.Launch(context.Background(), testSpec("good"))
 	if err != nil {
 		panic(err)
 	}
-	ds, err := p.Remote().Start(context.Background(), provider.StartRequest{Mark: p.Mark(), MaxMessage: 1})
-	if err != nil {
+	if _, err := p.Remote().Start(context.Background(), provider.StartRequest{Mark: p.Mark(), MaxMessage: 1}); err != nil {
 		panic(err)
 	}
-	fmt.Println(p.PID(), ds[0].Summary)
+	fmt.Println(run.ID())
 	forever()
 }
 

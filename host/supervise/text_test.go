@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
@@ -77,7 +80,7 @@ func TestEachLine(t *testing.T) {
 func TestCutLineShowsNoHalfSecret(t *testing.T) {
 	const secret = "s3cret-of-some-length"
 	line := append(bytes.Repeat([]byte("x"), maxLine-5), secret[:5]...)
-	got := redactLine(line, true, func(s string) string { return strings.ReplaceAll(s, secret, "[redacted]") })
+	got := redactLine(line, true, func(s string) string { return strings.ReplaceAll(s, secret, "[redacted]") }, nil)
 	if strings.Contains(got, secret[:5]) || len(got) < maxLine-2*margin {
 		t.Errorf("%d bytes, ends %q", len(got), got[len(got)-40:])
 	}
@@ -144,7 +147,7 @@ func TestLogRotates(t *testing.T) {
 	if got := read("files.log.4"); !strings.Contains(got, "line 10") || !strings.Contains(got, "line 11") {
 		t.Errorf("oldest %q", got)
 	}
-	if all, err := os.ReadDir(folder); err != nil || len(all) != logFiles {
+	if all, err := filepath.Glob(filepath.Join(folder, "files.log*")); err != nil || len(all) != logFiles {
 		t.Errorf("%d files, %v", len(all), err)
 	}
 	// Another host rotates: the full file is not ours any more and nothing is moved twice.
@@ -166,6 +169,58 @@ func TestLogRotates(t *testing.T) {
 	ls.release("files")
 	if len(ls.open) != 0 || f.f != nil {
 		t.Error("open while none uses it")
+	}
+}
+
+// Two hosts fill one log at once: no file is moved before it is full, and so none
+// moves a full one out sooner than it should.
+func TestHostsThatRotateAtOnce(t *testing.T) {
+	const lines, most = 400, 2000 // 36 bytes a line: at most 56 a file, and 5 files
+	dir := t.TempDir()
+	at := time.Date(2026, 11, 29, 1, 2, 3, 4e6, time.UTC)
+	var hosts sync.WaitGroup
+	for host := range uint64(2) {
+		hosts.Go(func() {
+			f := &logFile{path: filepath.Join(dir, "files.log"), most: most}
+			defer f.close()
+			for i := range lines {
+				f.line(at, host, fmt.Sprintf("line %02d", i%100))
+			}
+		})
+	}
+	hosts.Wait()
+	for i := range logFiles {
+		info, err := os.Stat(numbered(filepath.Join(dir, "files.log"), i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 && info.Size() < most-40 {
+			t.Errorf("file %d has %d bytes", i, info.Size())
+		}
+	}
+}
+
+// A rotation under way elsewhere holds up nobody.
+func TestRotationDoesNotWait(t *testing.T) {
+	dir := t.TempDir()
+	held := flock.New(filepath.Join(dir, rotationLock))
+	if err := held.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	f := &logFile{path: filepath.Join(dir, "files.log"), most: 50}
+	defer f.close()
+	for range 10 {
+		f.line(time.Now(), 1, "x")
+	}
+	if info, err := os.Stat(f.path); err != nil || info.Size() < 10*30 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.line(time.Now(), 1, "x")
+	if info, err := os.Stat(f.path); err != nil || info.Size() > 50 {
+		t.Errorf("not rotated afterwards: %v, %v", info, err)
 	}
 }
 

@@ -44,10 +44,11 @@ func (*stdioProvider) Describe(context.Context) (provider.Description, error) {
 }
 
 // Validate checks what can be known without looking at the machine: whether the
-// command exists is a matter of the start.
+// command exists is a matter of the start. It warns of a server that would not be
+// below the host.
 func (*stdioProvider) Validate(_ context.Context, c provider.Config) (provider.Diagnostics, error) {
-	_, diags := decode(c.JSON)
-	return diags, nil
+	decoded, diags := decode(c.JSON)
+	return append(diags, outside(decoded)...), nil
 }
 
 // Start starts the server.

@@ -22,12 +22,12 @@ func newControl(h *host, launcher *supervise.Launcher) *control.Control {
 
 // controlled are the providers that commands can name. There is one instance of
 // each, whose owner is who has a grant of it; while nothing is declared, "local".
-func controlled(cfg *config.Config) []control.Provider {
+func (h *host) controlled(cfg *config.Config) []control.Provider {
 	owners := ownersOf(cfg)
 	var out []control.Provider
 	for _, p := range cfg.Providers {
 		if p.Enabled {
-			one := control.Provider{Slug: p.Slug, Scope: p.Session.Scope, Generation: 1}
+			one := control.Provider{Slug: p.Slug, Scope: p.Session.Scope, Generation: h.generation(p.Slug)}
 			if one.Scope != "shared" {
 				one.Owner = owners[p.Slug].principal
 			}
@@ -39,7 +39,9 @@ func controlled(cfg *config.Config) []control.Provider {
 
 // info says to commands which host this is.
 func (h *host) info() control.Info {
-	return control.Info{ID: h.life.ID(), Version: version, Config: canonical(h.cfg.Path), StateDir: h.cfg.Host.StateDir}
+	return control.Info{
+		ID: h.life.ID(), Version: version, Config: canonical(h.cfg.Path), StateDir: h.cfg.Host.StateDir, WhyNotMore: h.whyNotMore(),
+	}
 }
 
 // takeCommands opens the command socket of a host that serves at url, "" on stdio.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -37,6 +39,7 @@ type host struct {
 	// is what its processes are held by.
 	life   *containment.Run
 	held   *containment.Guarded
+	tier   containment.Tier // asked for, "" for the best
 	images *containment.Images
 	run    *supervise.RunDir
 
@@ -44,13 +47,17 @@ type host struct {
 	gate       *access.Gate
 	identities *access.OIDC
 	plugins    plugins
+	journal    *journal.Journal
 	catalog    *catalog.Store
 	sessions   *session.Manager
+	cleaner    broker.Cleaner
 	broker     *broker.Broker
 	front      *front.Server
 	control    *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
+	// reloads keeps what a reload needs to know of the start and of other reloads.
+	reloads reloads
 	// warming are the starts that nobody waits for.
 	warming sync.WaitGroup
 
@@ -68,19 +75,32 @@ type hostOptions struct {
 	tier containment.Tier
 	// project is the one that a client on stdio works in.
 	project string
-	// log gets the log, without secrets.
-	log io.Writer
+	// fresh says that every server is to be asked anew what it has.
+	fresh bool
+	// log gets the log. redactor, if there is one, is what log takes secrets out by
+	// already.
+	log      io.Writer
+	redactor *redact.Redactor
 }
 
 // newHost makes a host; nothing runs yet. close must be called.
 func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, error) {
-	h := &host{cfg: cfg, redactor: new(redact.Redactor)}
-	h.log = slog.New(slog.NewTextHandler(redact.Writer(o.log, h.redactor), &slog.HandlerOptions{Level: o.level}))
+	h := &host{cfg: cfg, redactor: o.redactor, tier: o.tier}
+	if h.redactor == nil {
+		h.redactor = new(redact.Redactor)
+		o.log = redact.Writer(o.log, h.redactor)
+	}
+	h.redactor.Add(cfg.Secrets...)
+	h.log = slog.New(slog.NewTextHandler(o.log, &slog.HandlerOptions{Level: o.level}))
 	h.newGate(cfg)
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	if err := h.contain(ctx, o.tier); err != nil {
+	if err := h.contain(ctx); err != nil {
+		h.release()
+		return nil, err
+	}
+	if err := h.openJournal(); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -89,18 +109,20 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		RunDir: h.run.Path,
 		LogDir: filepath.Join(cfg.Host.StateDir, logsFolder),
 		Logger: h.log,
-		Redact: h.redactor.Text,
-		Env:    os.Environ(),
+		Redact: h.redactor.Text, RedactHead: h.redactor.Head,
+		Env: os.Environ(),
 
 		Containment: h.held,
 		Images:      h.images,
 	}
-	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins}
-	h.catalog = newCatalog(cfg, h.log, func() { h.front.ToolsChanged() })
+	h.plugins = pluginsOf(cfg, launcher, h.redactor)
+	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() }, h.redactor.Definition)
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
+		Redact: h.redactor.Text,
 	})
-	h.broker = newBroker(cfg, h.gate, h.sessions, h.catalog)
+	h.cleaner = broker.Cleaner{Secrets: h.redactor.Results, Dir: h.run.Path}
+	h.broker = newBroker(cfg, h)
 	h.front = front.New(front.Options{
 		Broker: h.broker, Version: version, MaxRequest: cfg.Host.MaxRequest, WriteTimeout: cfg.Host.WriteTimeout,
 		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, Project: o.project, SpoolDir: h.run.Path, Logger: h.log,
@@ -111,7 +133,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 
 // contain ends what dead hosts left in this state dir, registers this one, and
 // finds out how its processes can be held.
-func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
+func (h *host) contain(ctx context.Context) (err error) {
 	state := h.cfg.Host.StateDir
 	if h.life, err = containment.NewRun(ctx, state); err != nil {
 		return err
@@ -133,13 +155,25 @@ func (h *host) contain(ctx context.Context, tier containment.Tier) (err error) {
 		return err
 	}
 	h.held, err = containment.Open(containment.Options{
-		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: tier, Run: h.life, Log: h.log,
+		Require: containment.Tier(h.cfg.Host.ContainmentRequire), Use: h.tier, Run: h.life, Log: h.log,
 	})
 	if err != nil {
 		return err
 	}
 	h.images = containment.NewImages(h.run.Path)
 	return nil
+}
+
+// whyNotMore says why no better tier is used, "" where there is none.
+func (h *host) whyNotMore() string {
+	var why []string
+	if h.tier != "" {
+		why = append(why, fmt.Sprintf("%s was asked for", h.tier))
+	}
+	if refused := h.held.Support().Why(); refused != "" {
+		why = append(why, refused)
+	}
+	return strings.Join(why, "; ")
 }
 
 // release gives up what contain took. Nothing runs any more.
@@ -151,6 +185,7 @@ func (h *host) release() {
 	if h.run != nil {
 		errs = append(errs, h.run.Close())
 	}
+	errs = append(errs, h.closeJournal())
 	if h.life != nil {
 		errs = append(errs, h.life.Close())
 	}
@@ -159,35 +194,31 @@ func (h *host) release() {
 	}
 }
 
-func newCatalog(cfg *config.Config, log *slog.Logger, onChange func()) *catalog.Store {
-	var providers []catalog.Provider
-	for _, p := range cfg.Providers {
-		if p.Enabled {
-			providers = append(providers, catalog.Provider{Slug: p.Slug, Tools: p.Tools, Except: p.Except})
-		}
-	}
+func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func(), clean func(json.RawMessage) json.RawMessage) *catalog.Store {
 	return catalog.New(catalog.Options{
-		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange, Logger: log,
-	}, providers)
+		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange,
+		Dir: filepath.Join(cfg.Host.StateDir, catalogFolder), Afresh: fresh, Logger: log,
+		Clean: clean,
+	}, catalogued(cfg))
 }
 
-func newBroker(cfg *config.Config, gate *access.Gate, sessions *session.Manager, store *catalog.Store) *broker.Broker {
+func newBroker(cfg *config.Config, h *host) *broker.Broker {
 	var providers []broker.Provider
 	for _, p := range cfg.Providers {
 		if p.Enabled {
 			providers = append(providers, broker.Provider{
 				Slug: p.Slug, Label: p.Label, MaxMessage: p.Limits.MaxMessage, CallTimeoutMax: p.Limits.CallTimeoutMax,
+				KeepSecrets: !p.RedactResults,
 			})
 		}
 	}
 	return broker.New(broker.Options{
-		Sessions: broker.Of(sessions), Catalog: store, Policy: gate.Policy, Providers: providers,
+		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Providers: providers, Cleaner: h.cleaner,
 		Bare: cfg.Host.Names == "bare", ListWait: cfg.Host.ListWait,
 	})
 }
 
-// start checks every provider and hands them to the sessions; the eager ones
-// start. With an error among the diagnostics, which is a mistake in the file,
+// start checks every provider and hands them to the sessions; none starts yet. With an error among the diagnostics, which is a mistake in the file,
 // nothing starts. What is wrong with one provider alone becomes its fault, and is
 // a warning here: it costs the others nothing.
 func (h *host) start(ctx context.Context) hcl.Diagnostics {
@@ -195,8 +226,8 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	if problem := checkTemp(); problem != nil {
 		return hcl.Diagnostics{problem}
 	}
-	for _, p := range h.plugins.prepare(ctx, h.cfg) {
-		h.redactor.Add(p.secrets...)
+	all := h.plugins.prepare(ctx, h.cfg)
+	for _, p := range all {
 		diags = append(diags, p.mistakes...)
 		for _, d := range p.faults {
 			warned := *d
@@ -204,18 +235,27 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 			diags = append(diags, &warned)
 		}
 		h.specs = append(h.specs, p.spec)
+		h.reloads.started(p)
 	}
 	if diags.HasErrors() {
 		return diags
 	}
+	if diags = append(diags, h.identify(all)...); diags.HasErrors() {
+		return diags
+	}
 	h.sessions.Apply(h.specs)
-	h.control.SetProviders(controlled(h.cfg))
+	h.control.SetProviders(h.controlled(h.cfg))
+	h.reloads.inForce(h.cfg)
+	return diags
+}
+
+// warm starts the eager providers.
+func (h *host) warm(ctx context.Context) {
 	for _, p := range h.cfg.Providers {
 		if p.Enabled && p.Start == "eager" && !p.Required {
 			h.warming.Go(func() { _, _ = h.sessions.Get(ctx, p.Slug) }) // its state tells how it went
 		}
 	}
-	return diags
 }
 
 // requireAll starts the required providers and ends the host if one cannot.
@@ -269,15 +309,37 @@ func (h *host) close(hurry context.Context) {
 // upward carries what servers say to the parts above the sessions.
 type upward struct{ h *host }
 
+// Opened remembers what a server is together with its list.
+func (u upward) Opened(slug, _ string, s session.Server) {
+	u.h.catalog.Met(slug, catalog.Server{Era: s.Era.String(), Version: s.Version, Capabilities: s.Capabilities})
+}
+
 func (u upward) Tools(slug, instance string, defs []json.RawMessage) {
 	if err := u.h.catalog.Put(slug, instance, defs); err != nil {
 		u.h.log.Warn("some of a provider's tools are hidden", "provider", slug, "why", err)
 	}
 }
 
-func (u upward) Log(_, _, level string, m *rpc.Message) {
+func (u upward) Log(slug, _, level string, m *rpc.Message) {
+	if !u.h.keepsSecrets(slug) {
+		var err error
+		if m, err = u.h.cleaner.Notification(m); err != nil {
+			u.h.log.Warn("a log message of a server is lost", "provider", slug, "error", err)
+			return
+		}
+	}
 	u.h.front.Log(level, m)
 	_ = m.Close() // what the clients were given is theirs
+}
+
+// keepsSecrets says whether what a provider's server says passes as it is.
+func (h *host) keepsSecrets(slug string) bool {
+	for _, p := range h.cfg.Providers {
+		if p.Slug == slug {
+			return !p.RedactResults
+		}
+	}
+	return false
 }
 
 // State logs what a unit does not: it tells of failures itself.

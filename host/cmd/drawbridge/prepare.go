@@ -2,16 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/identity"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
@@ -27,6 +31,21 @@ const describeTimeout = 5 * time.Second
 type plugins struct {
 	launcher *supervise.Launcher
 	declared map[string]*config.Plugin
+	// lockPath is where the lock file stands or would, for messages.
+	lockPath string
+	// redactor is told the secrets of each config before anybody sees them.
+	redactor *redact.Redactor
+	// secrets finds the values of secret().
+	secrets config.Lookup
+}
+
+// pluginsOf are the plugins of a configuration; launcher is nil where none has to
+// be started.
+func pluginsOf(cfg *config.Config, launcher *supervise.Launcher, r *redact.Redactor) plugins {
+	return plugins{
+		launcher: launcher, declared: cfg.Plugins, lockPath: lock.PathFor(cfg.Path),
+		redactor: r, secrets: lookup(cfg.Host.StateDir),
+	}
 }
 
 // exec says how the plugin of p is run.
@@ -48,7 +67,7 @@ func (pl plugins) askable(cfg *config.Config) []*config.Provider {
 	var out []*config.Provider
 	for _, p := range cfg.Providers {
 		d, declared := pl.declared[p.Plugin]
-		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.SHA256 != "" && (d.Path != "" || d.Command != "" && len(d.Files) > 0)) {
+		if _, ok := builtin[p.Plugin]; p.Enabled && (ok || declared && d.Found || declared && d.SHA256 != "" && (d.Path != "" || d.Command != "" && len(d.Files) > 0)) {
 			out = append(out, p)
 		}
 	}
@@ -71,11 +90,20 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 	return pl.launcher.Validate(ctx, spec)
 }
 
+// decode decodes the config block of p.
+func (pl plugins) decode(p *config.Provider, schema provider.Schema) (d config.Decoded, diags, missing hcl.Diagnostics) {
+	return config.DecodeBody(p, schema, pl.secrets)
+}
+
 // prepared is one provider, checked.
 type prepared struct {
 	spec session.Spec
-	// secrets are the values to keep out of every sink.
-	secrets []string
+	// schema is that of the config block, nil where the plugin could not be asked, and
+	// decoded what the block came to.
+	schema  *provider.Schema
+	decoded config.Decoded
+	// material is what decides its process; without a Config it is not known.
+	material identity.Material
 	// mistakes are errors of the file, which nothing may start with; faults are
 	// what keeps this provider alone from starting.
 	mistakes, faults hcl.Diagnostics
@@ -98,17 +126,23 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	out := prepared{spec: specOf(p, pl.exec(p))}
+	if wrong := unapproved(pl.declared[p.Plugin], pl.lockPath); wrong != nil {
+		out.fault(p, supervise.PhasePlugin, wrong)
+		return out
+	}
 	about, err := pl.describe(ctx, p)
 	if err != nil {
-		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: err.Error(), Subject: p.Range.Ptr()})
+		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot be asked", Detail: causeOf(err), Subject: p.Range.Ptr()})
 		return out
 	}
 	if wrong := pl.wrongVersion(p, about); wrong != nil {
 		out.fault(p, supervise.PhasePlugin, wrong)
 		return out
 	}
-	decoded, diags, missing := config.DecodeBody(p, about.Config)
-	out.mistakes, out.secrets = diags, decoded.Secrets
+	decoded, diags, missing := pl.decode(p, about.Config)
+	pl.redactor.Add(decoded.Secrets...)
+	pl.redactor.AddSecret(decoded.FromSecret...)
+	out.schema, out.decoded, out.mistakes = &about.Config, decoded, diags
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
 	if missing.HasErrors() {
 		out.fault(p, supervise.PhaseConfig, missing...)
@@ -117,18 +151,33 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	if diags.HasErrors() || decoded.Config.JSON == nil { // reading has told of the rest
 		return out
 	}
+	if pl.launcher != nil {
+		out.material = pl.materialOf(p, about, decoded)
+	}
 	found, err := pl.validate(ctx, p, decoded.Config)
 	if err != nil {
-		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: err.Error(), Subject: p.Range.Ptr()})
+		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: causeOf(err), Subject: p.Range.Ptr()})
 		return out
 	}
-	located := config.Locate(p, about.Config, withoutSecrets(found, decoded.Secrets))
+	located := config.Locate(p, about.Config, pl.withoutSecrets(found))
 	if located.HasErrors() {
 		out.fault(p, supervise.PhaseConfig, located...)
 		return out
 	}
 	out.faults = append(out.faults, located...)
 	return out
+}
+
+// causeOf is why a plugin could not be asked, without the names of provider and
+// phase, which stand around it where it is shown.
+func causeOf(err error) string {
+	var f *supervise.Failure
+	if errors.As(err, &f) {
+		if _, cause, ok := strings.Cut(f.Error(), fmt.Sprintf(": %s: ", f.Phase)); ok {
+			return cause
+		}
+	}
+	return err.Error()
 }
 
 // wrongVersion compares what the plugin of p says of itself with what is declared.
@@ -144,12 +193,10 @@ func (pl plugins) wrongVersion(p *config.Provider, about provider.Description) *
 }
 
 // withoutSecrets is what a plugin said of a config, without what the config holds.
-func withoutSecrets(found provider.Diagnostics, secrets []string) provider.Diagnostics {
-	var r redact.Redactor
-	r.Add(secrets...)
+func (pl plugins) withoutSecrets(found provider.Diagnostics) provider.Diagnostics {
 	out := slices.Clone(found)
 	for i := range out {
-		out[i].Summary, out[i].Detail = r.Text(out[i].Summary), r.Text(out[i].Detail)
+		out[i].Summary, out[i].Detail = pl.redactor.Text(out[i].Summary), pl.redactor.Text(out[i].Detail)
 	}
 	return out
 }

@@ -44,9 +44,22 @@ What crosses the bridge is what the file on disk declares, and nothing else.`,
 	root.PersistentFlags().StringVar(&g.config, "config", "",
 		"configuration `PATH`, a file or a folder of *.hcl (default $DRAWBRIDGE_CONFIG, ./providers.hcl, or $XDG_CONFIG_HOME/drawbridge/)")
 	root.PersistentFlags().StringVar(&g.logLevel, "log-level", "info", "`LEVEL` of the log on stderr: debug, info, warn, error")
-	root.AddCommand(newServe(g), newValidate(g), newFmt(g), newTools(g), newCall(g),
-		newAccess(g), newToken(g),
-		newStatus(g), newRestart(g), newLogs(g), newVersion(g))
+	root.AddCommand(
+		newServe(g),
+		newValidate(g),
+		newFmt(g),
+		newPlan(g),
+		newLock(g),
+		newTools(g),
+		newCall(g),
+		newAccess(g),
+		newToken(g),
+		newSecret(g),
+		newStatus(g),
+		newRestart(g),
+		newLogs(g),
+		newVersion(g),
+	)
 	return root
 }
 
@@ -94,13 +107,14 @@ func (g *globals) configPath() (string, error) {
 	return "", fmt.Errorf("no configuration: looked for %s; write one, or name it with --config", strings.Join(looked, " and "))
 }
 
-// newHost makes a host whose log is at the level asked for.
-func (g *globals) newHost(ctx context.Context, cfg *config.Config) (*host, error) {
+// newHost makes a host whose log is at the level asked for. With fresh it asks
+// every server anew what it has.
+func (g *globals) newHost(ctx context.Context, cfg *config.Config, fresh bool) (*host, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", g.logLevel)
 	}
-	return newHost(ctx, cfg, hostOptions{level: level, tier: containment.Tier(g.tier), project: g.project, log: g.std.err})
+	return newHost(ctx, cfg, hostOptions{level: level, tier: containment.Tier(g.tier), project: g.project, fresh: fresh, log: g.std.err, redactor: g.std.redactor})
 }
 
 // exit is an error that was already told to the person, with its code.

@@ -72,6 +72,9 @@ func writeStatus(w io.Writer, info control.Info, s control.Status, now time.Time
 	}
 	fmt.Fprintf(w, "host %s %s, pid %d, version %s, up %s, containment %s\n",
 		s.Host.ID, where, s.Host.PID, s.Host.Version, age(now.Sub(s.Host.Started)), s.Host.Containment)
+	if info.WhyNotMore != "" {
+		fmt.Fprintf(w, "no better containment: %s\n", info.WhyNotMore)
+	}
 	fmt.Fprintf(w, "configuration %s, state %s\n\n", info.Config, info.StateDir)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PROVIDER\tSTATE\tFOR\tRESTARTS\tNOISE\tPLUGIN\tCALLS\tLAST EXIT")

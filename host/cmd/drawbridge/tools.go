@@ -53,11 +53,11 @@ Exit codes: 0 every provider answered, 1 one did not.`,
 
 // fresh starts a host for one command. Its servers end with the command.
 func (g *globals) fresh(ctx context.Context) (*host, func(), error) {
-	cfg, err := g.readable()
+	cfg, err := g.lockedReadable()
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := g.newHost(ctx, cfg)
+	h, err := g.newHost(ctx, cfg, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -30,6 +30,9 @@ Exit codes: 0 valid, 1 not.`,
 			if err != nil {
 				return err
 			}
+			if missing := needsLock(cfg); missing != nil {
+				diags = append(diags, missing)
+			}
 			diags = append(diags, g.check(cmd.Context(), cfg, !diags.HasErrors())...)
 			config.SortDiagnostics(diags)
 			diags = append(diags, cfg.Notices...)
@@ -58,6 +61,11 @@ func (g *globals) load() (*config.Config, hcl.Diagnostics, error) {
 		return nil, nil, err
 	}
 	cfg, diags := config.Load(path)
+	file, err := readLock(cfg)
+	if err != nil {
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Lock file not usable", Detail: err.Error()})
+	}
+	approveFound(cfg, file)
 	return cfg, diags, nil
 }
 
@@ -65,9 +73,9 @@ func (g *globals) load() (*config.Config, hcl.Diagnostics, error) {
 // reading has found mistakes too, so that all of them are told in one run; then it
 // sets up a host only for plugins that have to be started.
 func (g *globals) check(ctx context.Context, cfg *config.Config, valid bool) hcl.Diagnostics {
-	asked := plugins{declared: cfg.Plugins}
+	asked := pluginsOf(cfg, nil, g.std.redactor)
 	if valid || slices.ContainsFunc(asked.askable(cfg), asked.foreign) {
-		h, err := g.newHost(ctx, cfg)
+		h, err := g.newHost(ctx, cfg, false)
 		if err != nil {
 			return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Host cannot be set up", Detail: err.Error()}}
 		}
@@ -92,6 +100,22 @@ func (g *globals) readable() (*config.Config, error) {
 		return nil, err
 	}
 	if diags.HasErrors() {
+		return nil, exit(exitError)
+	}
+	return cfg, nil
+}
+
+// lockedReadable is readable for a command that needs the lock file too, where
+// there has to be one.
+func (g *globals) lockedReadable() (*config.Config, error) {
+	cfg, err := g.readable()
+	if err != nil {
+		return nil, err
+	}
+	if missing := needsLock(cfg); missing != nil {
+		if err := config.WriteDiagnostics(g.std.err, cfg, hcl.Diagnostics{missing}, false); err != nil {
+			return nil, err
+		}
 		return nil, exit(exitError)
 	}
 	return cfg, nil

@@ -303,3 +303,19 @@ provider "stranger" {
 		})
 	}
 }
+
+// TestStatusSaysWhyNoBetterTier: a host that is not held as well as it could be says
+// so, with the reason.
+func TestStatusSaysWhyNoBetterTier(t *testing.T) {
+	p := hosttest.NewPlace(t)
+	path := config(t, p, "", provider{name: "fake"})
+	setting{flags: []string{"--containment-tier", "subreaper"}}.stdio(t, p, path)
+	eventually(t, "the host answers", func() bool {
+		out, _, code := cli(t, p, "status", "--config", path)
+		if code != 0 {
+			return false
+		}
+		says(t, "status", out, "containment subreaper\n", "no better containment: subreaper was asked for\n")
+		return true
+	})
+}

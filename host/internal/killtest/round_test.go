@@ -3,13 +3,11 @@
 package killtest
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,8 +20,8 @@ import (
 const orphanLimit = 10 * time.Second
 
 // answerLimit is how long after its server's end a call may wait for its error: a
-// second, and what a loaded machine adds.
-const answerLimit = 5 * time.Second
+// second, doubled.
+const answerLimit = 2 * time.Second
 
 // everything is what the server starts, everyone but the process that changes its
 // pid all the time; hydra is that one.
@@ -43,14 +41,28 @@ type lane struct {
 	neighbour  *host
 	neighbours []entry
 	// own is the user's own server: the same command with the same arguments.
-	own      *exec.Cmd
-	ownStart string
+	own     *exec.Cmd
+	ownTree []entry
 
 	host *host
 	tame bool // its server has no hydra
-	base int  // descriptors of the host when it is idle, 0 before it was
-	runs int  // instances that it has had
+	base base
+	runs int // instances that it has had
 	dead []string
+}
+
+// base is what a host has when it is idle with one instance; nothing before it was.
+type base struct {
+	descriptors, sockets int
+	goroutines           map[string]int
+}
+
+// count notes the base of a host that is idle, once.
+func (l *lane) count() {
+	l.Helper()
+	if l.base.descriptors == 0 {
+		l.base = base{descriptors(l.host.pid()), len(sockets(l.place, l.host.id)), l.host.goroutines(l.T, l.place)}
+	}
 }
 
 func newLane(t *testing.T, score *score, tier string, uid int) *lane {
@@ -72,7 +84,15 @@ func newLane(t *testing.T, score *score, tier string, uid int) *lane {
 		_ = in.Close()
 		l.endOwn()
 	})
-	l.ownStart = readStat(l.own.Process.Pid).start
+	eventually(t, "the user's own server", func() bool {
+		l.ownTree = l.here()
+		for _, role := range []string{"server", "child", "setsid", "daemon"} {
+			if len(pick(l.ownTree, role)) != 1 {
+				return false
+			}
+		}
+		return true
+	})
 
 	config := l.config(t, "neighbour.hcl", provider{"p", []string{"--life", "60m"}, restarts})
 	l.neighbour = l.serve(t, config, "--containment-tier", tier)
@@ -88,12 +108,22 @@ func newLane(t *testing.T, score *score, tier string, uid int) *lane {
 // endOwn ends the user's own server and what it started: its children have its
 // working directory, and it has ended none of them.
 func (l *lane) endOwn() {
-	for _, pid := range pids() {
-		if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err == nil && dir == l.dir && pid != os.Getpid() {
-			entry{pid: pid, start: readStat(pid).start}.signal(l.T, syscall.SIGKILL)
-		}
+	for _, e := range l.here() {
+		e.signal(l.T, syscall.SIGKILL)
 	}
 	_ = l.own.Wait()
+}
+
+// here are the processes whose working directory is the lane's.
+func (l *lane) here() (found []entry) {
+	for _, pid := range pids() {
+		if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err == nil && dir == l.dir {
+			if role := roleOf(pid); role != "" {
+				found = append(found, entry{pid: pid, start: readStat(pid).start, role: role})
+			}
+		}
+	}
+	return found
 }
 
 // open starts a host.
@@ -105,7 +135,7 @@ func (l *lane) open(tame bool) {
 	}
 	before := l.host
 	l.host = l.serve(l.T, l.path(config), "--containment-tier", l.tier)
-	l.tame, l.base, l.runs = tame, 0, 0
+	l.tame, l.base, l.runs = tame, base{}, 0
 	l.host.ready(l.T, l.place, l.neighbour, before)
 }
 
@@ -190,9 +220,7 @@ func (l *lane) prepare(c cell) (mark string, pending <-chan reply) {
 	}
 	l.host.echo(l.T)
 	mark = l.whole()
-	if l.base == 0 {
-		l.base = descriptors(l.host.pid())
-	}
+	l.count()
 	switch c.phase {
 	case "call":
 		l.shrink()
@@ -329,7 +357,7 @@ func (l *lane) reopen(tame bool) {
 
 // checkLiving looks at a host that lives on: its call ends, and when the next
 // instance has its first process the last one has none. Afterwards the host has no
-// more descriptors and no more zombies than before.
+// more descriptors, sockets, goroutines and zombies than before.
 func (l *lane) checkLiving(c cell, old string, pending <-chan reply, struck time.Time) (left []entry) {
 	l.Helper()
 	if pending != nil {
@@ -338,8 +366,11 @@ func (l *lane) checkLiving(c cell, old string, pending <-chan reply, struck time
 		case c.phase == "start": // its instance was not ready: it may have been answered by the next
 		case r.Error == nil || !r.Error.Data.Dispatched:
 			l.Errorf("the call in flight was answered with %s %+v", r.Result, r.Error)
-		case time.Since(struck) > answerLimit:
-			l.Errorf("the call in flight ended after %v", time.Since(struck))
+		default:
+			l.score.answered(time.Since(struck))
+			if took := time.Since(struck); took > answerLimit {
+				l.Errorf("the call in flight ended after %v", took)
+			}
 		}
 	}
 	answered := make(chan struct{})
@@ -359,11 +390,15 @@ func (l *lane) checkLiving(c cell, old string, pending <-chan reply, struck time
 	l.host.echo(l.T)
 	left = append(left, instance(old)...)
 	l.runs++
-	if l.base == 0 {
-		l.base = descriptors(l.host.pid())
+	l.count()
+	if now := 0; !within(orphanLimit, func() bool { now = descriptors(l.host.pid()); return now <= l.base.descriptors }) {
+		l.Errorf("the host had %d descriptors, and has %d", l.base.descriptors, now)
 	}
-	if now := 0; !within(orphanLimit, func() bool { now = descriptors(l.host.pid()); return now <= l.base }) {
-		l.Errorf("the host had %d descriptors, and has %d", l.base, now)
+	if now := sockets(l.place, l.host.id); len(now) > l.base.sockets {
+		l.Errorf("the host had %d sockets, and has %v", l.base.sockets, now)
+	}
+	if more := l.host.gained(l.T, l.place, l.base.goroutines); len(more) > 0 {
+		l.Errorf("the host has more goroutines: %q", more)
 	}
 	l.noZombies()
 	return append(left, instance(old)...)
@@ -389,8 +424,10 @@ func (l *lane) noZombies() {
 // others looks whether those whom nobody killed are as they were.
 func (l *lane) others() {
 	l.Helper()
-	if now := readStat(l.own.Process.Pid); now.start != l.ownStart || now.dead() {
-		l.Error("the user's own server was touched")
+	for _, e := range l.ownTree {
+		if !e.lives() {
+			l.Errorf("%v was touched, the user's own", e)
+		}
 	}
 	if !l.neighbour.lives() {
 		l.Error("another host on the same state dir was touched")
@@ -412,64 +449,15 @@ func (l *lane) finish() {
 			l.cool()
 			l.host.echo(l.T)
 		}
-		many, one := l.host.goroutines(l.T), l.neighbour.goroutines(l.T)
-		for of, n := range many {
-			if n > one[of] && !(strings.HasSuffix(of, requestWorker) && n <= requestWorkers) {
-				l.Errorf("a host with one instance has %d goroutines %s, one that has had %d more has %d", one[of], of, l.runs+5, n)
-			}
+		if more := l.host.gained(l.T, l.place, l.neighbour.goroutines(l.T, l.place)); len(more) > 0 {
+			l.Errorf("of a host that has had one instance, and of one that has had %d more, goroutines: %q", l.runs+5, more)
 		}
+		l.host.stop(l.T)
+		l.neighbour.stop(l.T)
 	}
 	for _, id := range append(l.dead, l.host.id, l.neighbour.id) {
 		if !within(orphanLimit, func() bool { return len(twice(id+"/")) == 0 }) {
 			l.Errorf("left: %v", marked(id+"/"))
 		}
 	}
-}
-
-var goroutine = regexp.MustCompile(`(?m)^goroutine \d+ `)
-
-// The face keeps goroutines that have served requests for the next ones; how many
-// depends on how many came at once, up to a limit.
-const (
-	requestWorker  = "(*stdioClient).takeRequest.func1"
-	requestWorkers = 64
-)
-
-// whose is what a goroutine does, by the outermost function on its stack.
-func whose(block string) string {
-	name := ""
-	for line := range strings.Lines(block) {
-		if strings.HasPrefix(line, "created by ") {
-			return name
-		}
-		if end := strings.LastIndexByte(line, '('); end > 0 && !goroutine.MatchString(line) && line[0] != '\t' && !strings.HasPrefix(line, "runtime.") && !strings.HasPrefix(line, "sync.") {
-			name = line[:end]
-		}
-	}
-	return "" // the first
-}
-
-// goroutines ends a host with SIGQUIT, at which Go's runtime shows all of them. It
-// counts them by what they do. The runtime's own are none of them: they come and go
-// with the collection of garbage.
-func (h *host) goroutines(t *testing.T) map[string]int {
-	t.Helper()
-	// What the last call has begun is over when nothing changes any more; the runtime
-	// does not tell, so the host has a moment.
-	time.Sleep(500 * time.Millisecond)
-	_ = h.cmd.Process.Signal(syscall.SIGQUIT)
-	err := h.end(t)
-	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 2 {
-		t.Errorf("SIGQUIT: %v", err)
-	}
-	found := map[string]int{}
-	for block := range strings.SplitSeq(h.stderr(), "\n\n") {
-		if name := whose(block); name != "" && goroutine.MatchString(block) {
-			found[name]++
-		}
-	}
-	if len(found) < 3 {
-		t.Errorf("SIGQUIT showed %v:\n%s", found, h.stderr())
-	}
-	return found
 }

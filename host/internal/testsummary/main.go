@@ -1,7 +1,11 @@
 // Command testsummary reads the events of `go test -json` on standard input and
 // prints what a person needs of them: a line for each package as it ends, the
-// whole output of what failed, what was skipped and why, and one line with the
-// numbers at the end. It exits 1 if anything failed or nothing ran.
+// whole output of what failed, what was skipped and why, the report of a test that
+// has one, and one line with the numbers at the end. It exits 1 if anything failed
+// or nothing ran.
+//
+// A report is what a test that passed has said in lines that begin with a bar, as
+// the lines of a table do.
 package main
 
 import (
@@ -79,6 +83,7 @@ func (s *summary) endTest(e event, lines []string) {
 	switch e.Action {
 	case "pass":
 		s.passed++
+		s.report(lines)
 	case "skip":
 		s.skipped++
 		s.skips = append(s.skips, e.Package+" "+e.Test+": "+reason(lines))
@@ -114,6 +119,15 @@ func (s *summary) endPackage(e event, lines []string) {
 func (s *summary) print(lines []string) {
 	for _, line := range lines {
 		fmt.Fprint(s.out, line)
+	}
+}
+
+// report prints the lines of a report.
+func (s *summary) report(lines []string) {
+	for _, line := range lines {
+		if text := strings.TrimLeft(line, " "); strings.HasPrefix(text, "|") {
+			fmt.Fprint(s.out, text)
+		}
 	}
 }
 

@@ -23,6 +23,12 @@ func TestSummarise(t *testing.T) {
 {"Action":"skip","Package":"p","Test":"TestC"}
 {"Action":"pass","Package":"p"}
 `
+		report = `{"Action":"output","Package":"p","Test":"TestE","Output":"    e_test.go:3: \n"}
+{"Action":"output","Package":"p","Test":"TestE","Output":"        | tier | rounds |\n"}
+{"Action":"output","Package":"p","Test":"TestE","Output":"        chatter |\n"}
+{"Action":"pass","Package":"p","Test":"TestE"}
+{"Action":"pass","Package":"p"}
+`
 		build = `{"ImportPath":"r","Action":"build-output","Output":"r.go:1:1: undefined: x\n"}
 {"ImportPath":"r","Action":"build-fail"}
 {"Action":"fail","Package":"r","FailedBuild":"r"}
@@ -41,6 +47,7 @@ func TestSummarise(t *testing.T) {
 		{"pass", pass, true, []string{"ok    p", "1 passed, 0 failed, 0 skipped, in 1 packages (0 failed)"}, "chatter"},
 		{"fail", pass + fail, false, []string{"the reason", "FAIL  q", "fail  q TestB", "1 passed, 1 failed", "in 2 packages (1 failed)"}, "chatter"},
 		{"skip", skip, true, []string{"skip  p TestC: c_test.go:3: no user namespaces", "1 skipped"}, ""},
+		{"report", report, true, []string{"| tier | rounds |\n"}, "chatter"},
 		{"build", build, false, []string{"undefined: x", "FAIL  r"}, ""},
 		{"crash", crash, false, []string{"panic: here", "FAIL  s"}, ""},
 		{"nothing", "", false, []string{"0 passed"}, ""},
