@@ -393,3 +393,49 @@ func TestC089_NobodyWarmsWhatCannotList(t *testing.T) {
 		}
 	})
 }
+
+// TestC091_ACallThatWaitsForItsTurnIsLookedAtAgain: a change that is announced while
+// a call waits for a server that does not read finds the call unsent.
+func TestC091_ACallThatWaitsForItsTurnIsLookedAtAgain(t *testing.T) {
+	s := newServer(t)
+	h := oneServer(t, s)
+	i := h.get("p")
+	resume := s.conn.stopReading()
+	big := `{"x":"` + strings.Repeat("x", 600<<10) + `"}`
+	var all sync.WaitGroup
+	all.Go(func() { // it holds the stream
+		if _, err := i.Do(t.Context(), Call{Request: callOf(t, "echo", big)}); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the first call is on its way", func() bool { return len(i.link.slot) == 1 })
+	epoch := current(t, i, -1)
+	moved := errors.New("another list by now")
+	begun := make(chan struct{})
+	all.Go(func() {
+		_, err := i.Do(t.Context(), Call{
+			Request: callOf(t, "pay", `{}`),
+			Begin:   func() error { close(begun); return nil },
+			Last: func() error {
+				if i.Epoch() != epoch {
+					return moved
+				}
+				return nil
+			},
+		})
+		if !errors.Is(err, moved) {
+			t.Errorf("the second call: %v", err)
+		}
+	})
+	<-begun
+	s.setTools(`{"name":"other"}`)
+	eventually(t, "the change is read", func() bool { return i.Epoch() != epoch })
+	resume()
+	all.Wait()
+	h.do(i, Call{Request: callOf(t, "echo", `{}`)})
+	for _, m := range s.received("tools/call") {
+		if name, _ := m.GetString("params", "name"); name == "pay" {
+			t.Error("the second call was sent")
+		}
+	}
+}
