@@ -56,6 +56,8 @@ type host struct {
 	control    *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
+	// reloads keeps what a reload needs to know of the start and of other reloads.
+	reloads reloads
 	// warming are the starts that nobody waits for.
 	warming sync.WaitGroup
 
@@ -223,6 +225,7 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 			diags = append(diags, &warned)
 		}
 		h.specs = append(h.specs, p.spec)
+		h.reloads.started(p)
 	}
 	if diags.HasErrors() {
 		return diags
@@ -231,7 +234,8 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 		return diags
 	}
 	h.sessions.Apply(h.specs)
-	h.control.SetProviders(h.controlled())
+	h.control.SetProviders(h.controlled(h.cfg))
+	h.reloads.inForce(h.cfg)
 	return diags
 }
 

@@ -76,9 +76,18 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 	return pl.launcher.Validate(ctx, spec)
 }
 
+// decode decodes the config block of p.
+func (pl plugins) decode(p *config.Provider, schema provider.Schema) (d config.Decoded, diags, missing hcl.Diagnostics) {
+	return config.DecodeBody(p, schema, nil)
+}
+
 // prepared is one provider, checked.
 type prepared struct {
 	spec session.Spec
+	// schema is that of the config block, nil where the plugin could not be asked, and
+	// decoded what the block came to.
+	schema  *provider.Schema
+	decoded config.Decoded
 	// material is what decides its process; without a Config it is not known.
 	material identity.Material
 	// secrets are the values to keep out of every sink.
@@ -118,7 +127,8 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		out.fault(p, supervise.PhasePlugin, wrong)
 		return out
 	}
-	decoded, diags, missing := config.DecodeBody(p, about.Config, nil)
+	decoded, diags, missing := pl.decode(p, about.Config)
+	out.schema, out.decoded = &about.Config, decoded
 	out.mistakes, out.secrets = diags, decoded.Secrets
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
 	if missing.HasErrors() {
