@@ -120,9 +120,9 @@ func TestOneReadingServesAllWhoWait(t *testing.T) {
 	})
 }
 
-// TestAReadingThatFails: those who wait learn why at once, and the next who asks is
-// served if it can be.
-func TestAReadingThatFails(t *testing.T) {
+// TestC098_AReadingThatFails: those who wait learn why at once, and get no list of
+// before; the next who asks is served if it can be.
+func TestC098_AReadingThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		h := oneServer(t, s, func(sp *Spec) { sp.Restart.Backoff = 10 * time.Second })
@@ -149,6 +149,58 @@ func TestAReadingThatFails(t *testing.T) {
 			t.Errorf("a list that can be had took %s", took)
 		}
 	})
+}
+
+// TestC099_AReadingThatFailsInTheMiddle: the list of before stays whole, and suspect.
+func TestC099_AReadingThatFailsInTheMiddle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.tools, s.pageLen = manyTools(120), 50
+		h := oneServer(t, s)
+		i := h.get("p")
+		s.when(methodListTools, func(s *server, m *rpc.Message) {
+			if m.Get("params", "cursor") != nil {
+				s.refuse(m, -32603, "page lost")
+				return
+			}
+			s.list(m)
+		})
+		s.setTools(manyTools(130)...)
+		synctest.Wait()
+		if _, err := i.Current(t.Context(), -1); err == nil || !contains(err.Error(), "page lost") {
+			t.Errorf("got %v", err)
+		}
+		if lists := h.lists(); len(lists) != 1 || len(lists[0].defs) != 120 {
+			t.Errorf("%d lists were heard of", len(lists))
+		}
+		s.when(methodListTools, nil)
+		current(t, i, -1)
+		if got := len(h.last().defs); got != 130 {
+			t.Errorf("%d tools", got)
+		}
+	})
+}
+
+// TestAChangeDuringTheFirstList: it is read again, and no call sees what was listed
+// before the change as current.
+func TestAChangeDuringTheFirstList(t *testing.T) {
+	s := newServer(t)
+	first := true
+	s.when(methodListTools, func(s *server, m *rpc.Message) {
+		if first {
+			first = false
+			s.conn.say(listChanged)
+			s.result(m, `{"tools":[{"name":"old"}]}`)
+			return
+		}
+		s.result(m, `{"tools":[{"name":"new"}]}`)
+	})
+	h := oneServer(t, s)
+	i := h.get("p")
+	current(t, i, -1)
+	if got := h.last().defs; got[0] != `{"name":"new"}` {
+		t.Errorf("called current: %v", got)
+	}
 }
 
 // TestAReadingThatFailsForAgeAlone is not repeated: the list is old, not suspect.
