@@ -58,6 +58,8 @@ type Provider struct {
 	MaxMessage int64
 	// CallTimeoutMax bounds a call from its arrival to its answer, waiting included.
 	CallTimeoutMax time.Duration
+	// KeepSecrets leaves the values of secret() in what its server says.
+	KeepSecrets bool
 }
 
 // Options is what a broker is made of.
@@ -67,6 +69,8 @@ type Options struct {
 	Providers []Provider
 	// Policy is the policy in force, asked anew each time.
 	Policy func() *access.Policy
+	// Cleaner takes secrets out of answers and notifications.
+	Cleaner Cleaner
 	// Bare says that exposed names carry no slug.
 	Bare bool
 	// ListWait is how long a list waits for providers that have no catalog yet.

@@ -81,6 +81,9 @@ type Options struct {
 	// SpoolDir is where large messages go, "" the system's directory for temporary files.
 	SpoolDir string
 	Logger   *slog.Logger
+	// Redact removes secrets from the texts of failures and lost calls, which may hold
+	// what a server has answered. Nil leaves them as they are.
+	Redact func(string) string
 	// Version is the host's own, which servers are told.
 	Version string
 }
@@ -121,6 +124,9 @@ type entry struct {
 func NewManager(opts Options) *Manager {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Redact == nil {
+		opts.Redact = func(s string) string { return s }
 	}
 	if opts.Version == "" {
 		opts.Version = "0.0.0"
@@ -304,7 +310,7 @@ func (e *entry) listFailed(f *supervise.Failure) {
 
 func (e *entry) failure(phase supervise.Phase, cause string) *supervise.Failure {
 	return &supervise.Failure{
-		Provider: e.spec.Provider, Label: e.spec.Label, Where: e.spec.Where, Phase: phase, Cause: cause,
+		Provider: e.spec.Provider, Label: e.spec.Label, Where: e.spec.Where, Phase: phase, Cause: e.m.opts.Redact(cause),
 	}
 }
 
