@@ -49,12 +49,22 @@ func TestAListThatIsCurrentIsNotReadAgain(t *testing.T) {
 		if again := current(t, i, time.Hour+time.Second); again != first || s.asked() != 1 {
 			t.Errorf("asked %d times for a list that was young enough", s.asked())
 		}
-		if again := current(t, i, time.Hour-time.Second); again == first || s.asked() != 2 {
-			t.Errorf("asked %d times; the epoch is %d, was %d", s.asked(), again, first)
+		if again := current(t, i, time.Hour-time.Second); again != first || s.asked() != 2 {
+			t.Errorf("asked %d times; the epoch of an equal list is %d, was %d", s.asked(), again, first)
 		}
 		time.Sleep(time.Second)
-		if before := current(t, i, 0); before == first || s.asked() != 3 {
-			t.Errorf("asked %d times for a list of now", s.asked())
+		if now := current(t, i, 0); now != first || s.asked() != 3 {
+			t.Errorf("asked %d times for a list of now; its epoch is %d", s.asked(), now)
+		}
+		if n := len(h.lists()); n != 1 {
+			t.Errorf("a list that is the same was handed over %d times", n)
+		}
+		s.mu.Lock()
+		s.tools = []string{`{"name":"unsaid"}`}
+		s.mu.Unlock()
+		time.Sleep(time.Second)
+		if now := current(t, i, 0); now == first || h.last().defs[0] != `{"name":"unsaid"}` {
+			t.Errorf("another list has the epoch %d, as the one before, and is %v", now, h.last().defs)
 		}
 	})
 }
