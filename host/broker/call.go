@@ -53,7 +53,9 @@ type Reply struct {
 	Dispatched bool
 	// Message is the server's response as it came; nil with Err.
 	Message *rpc.Message
-	Err     *rpc.Error
+	// Redacted says that secrets were taken out of it.
+	Redacted bool
+	Err      *rpc.Error
 	// ID is the journal's of the call. Instance and Digest are what took it, or
 	// would have, as far as that is known.
 	ID, Instance, Digest string
@@ -406,7 +408,7 @@ func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool
 		Request: x.call.Request,
 		Modern:  x.call.Caller.Modern,
 		Begin:   begin,
-		Notify:  x.call.Notify,
+		Notify:  x.cleanNotify(tool.Provider, x.call.Notify),
 		Edit: func(e *rpc.Editor) {
 			e.SetString(tool.Name, "params", "name").RemovePrefix(metaPrefix, "params", "_meta")
 		},
@@ -418,7 +420,10 @@ func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool
 		err = forged(answer)
 	}
 	if err == nil {
-		return Reply{Outcome: classify(answer), Dispatched: true, Message: answer}, nil
+		outcome, redacted := classify(answer), false
+		if answer, redacted, err = x.cleanAnswer(tool.Provider, answer); err == nil {
+			return Reply{Outcome: outcome, Dispatched: true, Message: answer, Redacted: redacted}, nil
+		}
 	}
 	end := ending{provider: tool.Provider, tool: tool.Name, instance: in.Mark(), annotations: tool.Annotations}
 	end.classify(err, tool)

@@ -74,6 +74,9 @@ func (r *request) report(e *rpc.Editor, reply broker.Reply) {
 		}
 	}
 	add(metaReplaced, reply.Replaced)
+	if reply.Redacted {
+		e.Set([]byte("true"), "result", "_meta", broker.MetaRedacted)
+	}
 	if string(r.Get("params", "_meta", metaReport)) != "true" {
 		return
 	}
