@@ -19,6 +19,9 @@ import (
 type Sessions interface {
 	// Get returns the ready instance of a provider, starting it if cold.
 	Get(ctx context.Context, slug string) (Instance, error)
+	// Warm starts a provider if it is cold, and returns when it is ready or will not
+	// be soon.
+	Warm(ctx context.Context, slug string) error
 	// State says where a provider stands.
 	State(slug string) (session.State, bool)
 	// SetLogLevel tells servers the most verbose level that any client wants. It does
@@ -158,7 +161,7 @@ func (b *Broker) warm(ctx context.Context, slugs []string, wait time.Duration) {
 	for _, slug := range slugs {
 		all.Go(func() {
 			// Why a provider is not there is the business of calls and of status.
-			_, _ = b.opts.Sessions.Get(ctx, slug)
+			_ = b.opts.Sessions.Warm(ctx, slug)
 		})
 	}
 	all.Wait()

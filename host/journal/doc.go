@@ -21,6 +21,15 @@
 // are repeated in it. So an old file can be removed whole, and no call in flight is
 // forgotten by that.
 //
+// # The index
+//
+// Commands find calls through an Index: a SQLite database beside the files, which
+// the command brings to them before it reads, from where the last one stopped. The
+// host itself never opens it. It is made from the files alone and can be removed at
+// any time. There, the open calls of runs that have ended are closed as unknown.
+//
+// What a person finds out about an unknown call is a line of settled.jsonl.
+//
 // # Call ids
 //
 // A caller may give a call an id of its own, so that to repeat it does not run it

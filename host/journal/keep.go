@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -176,13 +177,7 @@ func listFiles(dir string) ([]kept, error) {
 		files = append(files, kept{filepath.Join(dir, entry.Name()), host, seq, info.Size(), info.ModTime()})
 	}
 	slices.SortFunc(files, func(a, b kept) int {
-		if order := a.last.Compare(b.last); order != 0 {
-			return order
-		}
-		if a.host != b.host {
-			return strings.Compare(a.host, b.host)
-		}
-		return a.seq - b.seq
+		return cmp.Or(a.last.Compare(b.last), strings.Compare(a.host, b.host), a.seq-b.seq)
 	})
 	return files, nil
 }

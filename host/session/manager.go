@@ -116,6 +116,8 @@ type entry struct {
 	known atomic.Pointer[Server]
 	// listFailure is why the list of a server that is starting has failed.
 	listFailure atomic.Pointer[supervise.Failure]
+	// warming are those who do not wait for a list that has failed.
+	warming impatient
 }
 
 // NewManager makes a manager without providers.
@@ -300,6 +302,7 @@ func (e *entry) shown(s supervise.Snapshot) State {
 // listFailed says that the list of a starting server has failed, or, with nil,
 // that this is over.
 func (e *entry) listFailed(f *supervise.Failure) {
+	defer e.warming.tell(f)
 	if old := e.listFailure.Swap(f); f != nil && (old == nil || old.Cause != f.Cause) {
 		e.m.opts.Listener.State(e.spec.Provider, e.state())
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
-	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -57,6 +56,8 @@ type host struct {
 	control    *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
+	// reloads keeps what a reload needs to know of the start and of other reloads.
+	reloads reloads
 	// warming are the starts that nobody waits for.
 	warming sync.WaitGroup
 
@@ -114,7 +115,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		Containment: h.held,
 		Images:      h.images,
 	}
-	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins, redactor: h.redactor, lockPath: lock.PathFor(cfg.Path)}
+	h.plugins = pluginsOf(cfg, launcher, h.redactor)
 	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() }, h.redactor.Definition)
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
@@ -234,6 +235,7 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 			diags = append(diags, &warned)
 		}
 		h.specs = append(h.specs, p.spec)
+		h.reloads.started(p)
 	}
 	if diags.HasErrors() {
 		return diags
@@ -242,7 +244,8 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 		return diags
 	}
 	h.sessions.Apply(h.specs)
-	h.control.SetProviders(h.controlled())
+	h.control.SetProviders(h.controlled(h.cfg))
+	h.reloads.inForce(h.cfg)
 	return diags
 }
 

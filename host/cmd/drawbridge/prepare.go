@@ -15,6 +15,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/config"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/identity"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
@@ -34,6 +35,17 @@ type plugins struct {
 	lockPath string
 	// redactor is told the secrets of each config before anybody sees them.
 	redactor *redact.Redactor
+	// secrets finds the values of secret().
+	secrets config.Lookup
+}
+
+// pluginsOf are the plugins of a configuration; launcher is nil where none has to
+// be started.
+func pluginsOf(cfg *config.Config, launcher *supervise.Launcher, r *redact.Redactor) plugins {
+	return plugins{
+		launcher: launcher, declared: cfg.Plugins, lockPath: lock.PathFor(cfg.Path),
+		redactor: r, secrets: lookup(cfg.Host.StateDir),
+	}
 }
 
 // exec says how the plugin of p is run.
@@ -78,9 +90,18 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 	return pl.launcher.Validate(ctx, spec)
 }
 
+// decode decodes the config block of p.
+func (pl plugins) decode(p *config.Provider, schema provider.Schema) (d config.Decoded, diags, missing hcl.Diagnostics) {
+	return config.DecodeBody(p, schema, pl.secrets)
+}
+
 // prepared is one provider, checked.
 type prepared struct {
 	spec session.Spec
+	// schema is that of the config block, nil where the plugin could not be asked, and
+	// decoded what the block came to.
+	schema  *provider.Schema
+	decoded config.Decoded
 	// material is what decides its process; without a Config it is not known.
 	material identity.Material
 	// mistakes are errors of the file, which nothing may start with; faults are
@@ -95,13 +116,13 @@ func (pl plugins) prepare(ctx context.Context, cfg *config.Config) []prepared {
 	out := make([]prepared, len(enabled))
 	var all sync.WaitGroup
 	for i, p := range enabled {
-		all.Go(func() { out[i] = pl.prepareOne(ctx, cfg, p) })
+		all.Go(func() { out[i] = pl.prepareOne(ctx, p) })
 	}
 	all.Wait()
 	return out
 }
 
-func (pl plugins) prepareOne(ctx context.Context, cfg *config.Config, p *config.Provider) prepared {
+func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	out := prepared{spec: specOf(p, pl.exec(p))}
@@ -118,10 +139,10 @@ func (pl plugins) prepareOne(ctx context.Context, cfg *config.Config, p *config.
 		out.fault(p, supervise.PhasePlugin, wrong)
 		return out
 	}
-	decoded, diags, missing := config.DecodeBody(p, about.Config, lookup(cfg.Host.StateDir))
+	decoded, diags, missing := pl.decode(p, about.Config)
 	pl.redactor.Add(decoded.Secrets...)
 	pl.redactor.AddSecret(decoded.FromSecret...)
-	out.mistakes = diags
+	out.schema, out.decoded, out.mistakes = &about.Config, decoded, diags
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
 	if missing.HasErrors() {
 		out.fault(p, supervise.PhaseConfig, missing...)
