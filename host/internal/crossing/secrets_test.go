@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/drawbridge-mcp/drawbridge/host/internal/fakeserver"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
@@ -286,5 +288,88 @@ func TestARotationEndsNoChat(t *testing.T) {
 			t.Errorf("the value is in a result: %s", r.Raw)
 		}
 		leave(t, c)
+	}
+}
+
+// TestC084_NoLogHasATokenInIt: neither of the arguments and variables that a server
+// is started with, nor of the headers and URLs that it talks of; not at a good start,
+// a failing start, a failing call, or when the plugin itself crashes.
+func TestC084_NoLogHasATokenInIt(t *testing.T) {
+	p := hosttest.NewPlace(t)
+	const args = `"run", "-e", "K=s3cr3tA", "--token=s3cr3tB", "http://u:s3cr3tU@127.0.0.1:1/"`
+	file := p.Write(t, "providers.hcl", hostBlock(p, "")+fmt.Sprintf(`
+provider "good" {
+  plugin = "stdio"
+  config {
+    command = "sh"
+    args    = ["-c", %s, "sh", %s]
+    env     = { K = "s3cr3tE", H = "Authorization: Bearer s3cr3tH" }
+  }
+  restart {
+    backoff = "10ms"
+  }
+}
+
+provider "bad" {
+  plugin = "stdio"
+  config {
+    command = "sh"
+    args    = ["-c", "echo Authorization: Bearer s3cr3tH, $K at http://u:s3cr3tU@127.0.0.1:1/ >&2; exit 3", "sh", %s]
+    env     = { K = "s3cr3tE" }
+  }
+  restart {
+    intensity = 0
+  }
+}
+
+provider "absent" {
+  plugin = "stdio"
+  config {
+    command = "/no/such/s3cr3tA/program"
+    args    = [%s]
+    env     = { K = "s3cr3tE" }
+  }
+}
+`, quote("exec "+fakeserver.Build(t)+" --life 5m"), args, args, args))
+	with := setting{flags: []string{"--log-level", "debug"}}
+	h := with.http(t, p, file)
+	c := dial(t, h)
+	if got := textOf(t, tool(t, c, "good_echo", `{"text":"up"}`)); got != "up" {
+		t.Fatalf("the good start: %q", got)
+	}
+	var told []string
+	told = append(told, string(tool(t, c, "bad_echo", "{}").Raw), string(tool(t, c, "absent_echo", "{}").Raw))
+	told = append(told, string(tool(t, c, "good_exit", `{"stderr":"panic: GET http://u:s3cr3tU@127.0.0.1:1/?token=s3cr3tQ with {\"Authorization\":\"Bearer s3cr3tH\"} and s3cr3tE"}`).Raw))
+	tool(t, c, "good_echo", `{"text":"up again"}`)
+	if err := syscall.Kill(statusOf(t, p, file).provider(t, "good").Instances[0].PluginPID, syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the plugin's crash is known", func() bool {
+		return strings.Contains(h.Said(), "SIGQUIT") || statusOf(t, p, file).provider(t, "good").Restarts > 1
+	})
+	told = append(told, string(tool(t, c, "good_echo", `{"text":"up once more"}`).Raw))
+	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"logs", "good"}, {"logs", "bad"}, {"validate"}, {"tools"}} {
+		out, _ := with.command(t, p, append(args, "--config", file)...).CombinedOutput()
+		told = append(told, string(out))
+	}
+	leave(t, c)
+	told = append(told, h.Said())
+	for _, text := range told {
+		if i := strings.Index(text, "s3cr3t"); i >= 0 {
+			t.Errorf("a token was told: …%.200s…", text[max(0, i-100):])
+		}
+	}
+	err := filepath.WalkDir(p.Path("state"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if i := strings.Index(string(text), "s3cr3t"); i >= 0 {
+			t.Errorf("%s: …%.200s…", path, text[max(0, i-100):])
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
