@@ -98,6 +98,7 @@ func ownersOf(cfg *config.Config) map[string]owner {
 func (h *host) Apply(next *config.Config) hcl.Diagnostics {
 	h.reloads.mu.Lock()
 	defer h.reloads.mu.Unlock()
+	h.redactor.Add(next.Secrets...)
 	diags := h.cfg.Changes(next)
 	if !diags.HasErrors() { // else a block may be missing that would be asked for
 		diags = append(diags, h.changedConfigs(next)...)
