@@ -284,3 +284,6 @@ func texts(ctx context.Context, q queryer, query string, args ...any) ([]string,
 	}
 	return out, rows.Err()
 }
+
+// Dir is the journal's folder.
+func (x *Index) Dir() string { return x.dir }

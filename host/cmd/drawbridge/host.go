@@ -49,6 +49,7 @@ type host struct {
 	identities *access.OIDC
 	plugins    plugins
 	journal    *journal.Journal
+	callIDs    *journal.CallIDs
 	catalog    *catalog.Store
 	sessions   *session.Manager
 	broker     *broker.Broker
@@ -91,7 +92,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		h.release()
 		return nil, err
 	}
-	if err := h.openJournal(); err != nil {
+	if err := h.openJournal(ctx); err != nil {
 		h.release()
 		return nil, err
 	}
