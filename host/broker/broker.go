@@ -19,6 +19,9 @@ import (
 type Sessions interface {
 	// Get returns the ready instance of a provider, starting it if cold.
 	Get(ctx context.Context, slug string) (Instance, error)
+	// Warm starts a provider if it is cold, and returns when it is ready or will not
+	// be soon.
+	Warm(ctx context.Context, slug string) error
 	// State says where a provider stands.
 	State(slug string) (session.State, bool)
 	// SetLogLevel tells servers the most verbose level that any client wants. It does
@@ -55,6 +58,8 @@ type Provider struct {
 	MaxMessage int64
 	// CallTimeoutMax bounds a call from its arrival to its answer, waiting included.
 	CallTimeoutMax time.Duration
+	// KeepSecrets leaves the values of secret() in what its server says.
+	KeepSecrets bool
 }
 
 // Options is what a broker is made of.
@@ -64,6 +69,8 @@ type Options struct {
 	Providers []Provider
 	// Policy is the policy in force, asked anew each time.
 	Policy func() *access.Policy
+	// Cleaner takes secrets out of answers and notifications.
+	Cleaner Cleaner
 	// Bare says that exposed names carry no slug.
 	Bare bool
 	// ListWait is how long a list waits for providers that have no catalog yet.
@@ -154,7 +161,7 @@ func (b *Broker) warm(ctx context.Context, slugs []string, wait time.Duration) {
 	for _, slug := range slugs {
 		all.Go(func() {
 			// Why a provider is not there is the business of calls and of status.
-			_, _ = b.opts.Sessions.Get(ctx, slug)
+			_ = b.opts.Sessions.Warm(ctx, slug)
 		})
 	}
 	all.Wait()

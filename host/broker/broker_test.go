@@ -64,6 +64,11 @@ func readOnly(name string) string {
 	return "false"
 }
 
+func (f *fakeSessions) Warm(ctx context.Context, slug string) error {
+	_, err := f.Get(ctx, slug)
+	return err
+}
+
 func (f *fakeSessions) State(slug string) (session.State, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -37,7 +37,9 @@ type Reply struct {
 	Outcome Outcome
 	// Message is the server's response as it came; nil with Err.
 	Message *rpc.Message
-	Err     *rpc.Error
+	// Redacted says that secrets were taken out of it.
+	Redacted bool
+	Err      *rpc.Error
 }
 
 // Call takes a request to its tool's server and returns how it ended. Ending ctx
@@ -86,7 +88,7 @@ func (b *Broker) dispatch(ctx context.Context, c Call, in Instance, tool *catalo
 	answer, err := in.Do(ctx, session.Call{
 		Request: c.Request,
 		Modern:  c.Caller.Modern,
-		Notify:  c.Notify,
+		Notify:  b.cleanNotify(tool.Provider, c.Notify),
 		Edit: func(e *rpc.Editor) {
 			e.SetString(tool.Name, "params", "name").RemovePrefix(metaPrefix, "params", "_meta")
 		},
@@ -95,7 +97,10 @@ func (b *Broker) dispatch(ctx context.Context, c Call, in Instance, tool *catalo
 		err = forged(answer)
 	}
 	if err == nil {
-		return Reply{Outcome: classify(answer), Message: answer}
+		outcome, redacted := classify(answer), false
+		if answer, redacted, err = b.cleanAnswer(tool.Provider, answer); err == nil {
+			return Reply{Outcome: outcome, Message: answer, Redacted: redacted}
+		}
 	}
 	end := ending{provider: tool.Provider, tool: tool.Name, instance: in.Mark(), annotations: tool.Annotations}
 	var lost *session.Lost

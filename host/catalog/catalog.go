@@ -58,6 +58,10 @@ type Options struct {
 	// keeps none. With Afresh they are written and not read.
 	Dir    string
 	Afresh bool
+	// Clean takes secrets out of what a server says of itself, before anything else
+	// is made of it: a digest outlives a secret. It gives back what holds none. Nil:
+	// nothing is taken out.
+	Clean func(json.RawMessage) json.RawMessage
 	// Logger hears about definitions that are hidden and files that are of no use.
 	// Nil: nobody does.
 	Logger *slog.Logger
@@ -113,6 +117,7 @@ func (s *Store) Apply(providers []Provider) {
 			break
 		}
 		if k, ok := s.disk.load(p.Slug, p.Identity); ok {
+			k.defs = s.clean(k.defs) // it may be one only since
 			remembered[p.Slug] = k
 		}
 	}
@@ -142,7 +147,22 @@ func (s *Store) Apply(providers []Provider) {
 func (s *Store) Met(slug string, server Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.opts.Clean != nil && server.Capabilities != nil {
+		server.Capabilities = s.opts.Clean(server.Capabilities)
+	}
 	s.servers[slug] = server
+}
+
+// clean are definitions without secrets.
+func (s *Store) clean(defs []json.RawMessage) []json.RawMessage {
+	if s.opts.Clean == nil {
+		return defs
+	}
+	out := make([]json.RawMessage, len(defs))
+	for i, d := range defs {
+		out[i] = s.opts.Clean(d)
+	}
+	return out
 }
 
 // Server returns what is known of a provider's server: of the last that was met, or
@@ -168,6 +188,7 @@ func (s *Store) Provider(slug string) (Provider, bool) {
 // definition that is of no use is hidden and reported; it is no error. Nor is it
 // one if the list cannot be kept on disk.
 func (s *Store) Put(slug, instance string, defs []json.RawMessage) error {
+	defs = s.clean(defs)
 	var (
 		provider Provider
 		known    bool

@@ -22,6 +22,8 @@ type attribute struct {
 	// fallback is the default as it would be written; "" where there is none.
 	fallback string
 	required bool
+	// value is what stands in its place.
+	value func() any
 	// set checks a value and puts it in its place. An error reads after the
 	// attribute's name ("must be …") and never holds the value; several mistakes
 	// in one list come joined.
@@ -81,6 +83,9 @@ type elementError struct {
 
 func (e *elementError) Error() string { return e.err.Error() }
 
+// valueOf reads what a pointer points to when it is asked.
+func valueOf[T any](to *T) func() any { return func() any { return *to } }
+
 // must is set on an attribute that has no default and has to be there.
 func (a attribute) must() attribute {
 	a.required = true
@@ -96,7 +101,7 @@ func withoutDefault(a attribute) attribute {
 // text is a string that check, where there is one, accepts.
 func text(to *string, name, fallback, usage string, check func(string) error) attribute {
 	*to = fallback
-	a := attribute{name: name, kind: "string", usage: usage}
+	a := attribute{name: name, kind: "string", usage: usage, value: valueOf(to)}
 	if fallback != "" {
 		a.fallback = quote(fallback)
 	}
@@ -115,7 +120,7 @@ func text(to *string, name, fallback, usage string, check func(string) error) at
 
 // moment is a point in time; it is zero when absent.
 func moment(to *time.Time, name, usage string) attribute {
-	return attribute{name: name, kind: "time", usage: usage, set: func(v cty.Value, _ place) error {
+	return attribute{name: name, kind: "time", usage: usage, value: valueOf(to), set: func(v cty.Value, _ place) error {
 		s, err := stringOf(v)
 		if err != nil {
 			return err
@@ -153,7 +158,7 @@ func among(s string, words []string) error {
 
 // file is the path of a file or folder.
 func file(to *string, name, usage string) attribute {
-	a := attribute{name: name, kind: "path", usage: usage}
+	a := attribute{name: name, kind: "path", usage: usage, value: valueOf(to)}
 	a.set = func(v cty.Value, at place) error {
 		s, err := stringOf(v)
 		if err == nil {
@@ -172,7 +177,7 @@ func file(to *string, name, usage string) attribute {
 func boolean(to *bool, name string, fallback bool, usage string) attribute {
 	*to = fallback
 	return attribute{
-		name: name, kind: "bool", usage: usage, fallback: fmt.Sprint(fallback),
+		name: name, kind: "bool", usage: usage, fallback: fmt.Sprint(fallback), value: valueOf(to),
 		set: func(v cty.Value, _ place) error {
 			switch {
 			case v.Type() == cty.Bool:
@@ -191,7 +196,7 @@ func boolean(to *bool, name string, fallback bool, usage string) attribute {
 func number(to *int, name string, fallback, low, high int, usage string) attribute {
 	*to = fallback
 	return attribute{
-		name: name, kind: "number", usage: usage, fallback: fmt.Sprint(fallback),
+		name: name, kind: "number", usage: usage, fallback: fmt.Sprint(fallback), value: valueOf(to),
 		set: func(v cty.Value, _ place) error {
 			if v.Type() != cty.Number {
 				return errors.New("must be a whole number, without quotes")
@@ -219,7 +224,7 @@ func size(to *int64, name, fallback, low, high, usage string) attribute {
 }
 
 func measured[T time.Duration | int64](to *T, parse func(string) (T, error), name, kind, fallback, low, high, usage string) attribute {
-	a := attribute{name: name, kind: kind, usage: usage}
+	a := attribute{name: name, kind: kind, usage: usage, value: valueOf(to)}
 	*to = 0
 	if fallback != "" {
 		*to, a.fallback = constant(parse, fallback), quote(fallback)
@@ -259,7 +264,7 @@ func constant[T any](parse func(string) (T, error), s string) T {
 // stays empty: the default is for a list that is absent.
 func texts(to *[]string, name string, fallback []string, usage string, check func(string) error) attribute {
 	*to = fallback
-	a := attribute{name: name, kind: "list of strings", usage: usage}
+	a := attribute{name: name, kind: "list of strings", usage: usage, value: valueOf(to)}
 	if fallback != nil {
 		quoted := make([]string, len(fallback))
 		for i, s := range fallback {

@@ -214,6 +214,9 @@ func TestAttributesComplete(t *testing.T) {
 			if i < 0 || len(attributeCases[i].bad) == 0 {
 				t.Errorf("no case for %s", at)
 			}
+			if a.value == nil {
+				t.Errorf("nothing reads %s back", at)
+			}
 			if a.usage == "" || a.kind == "" {
 				t.Errorf("%s has no documentation", at)
 			}

@@ -36,6 +36,10 @@ type decoder struct {
 	within string
 	// providers are what was decoded, in the order of the files.
 	providers []declared[*Provider]
+	// trail is the block being decoded, with labels: provider.browser.limits.
+	trail string
+	// settings are what the blocks say that decide more than access; see changes.go.
+	settings map[string]setting
 	// principals, projects and grants are likewise; host is the block host, nil
 	// without one.
 	principals []declared[*Principal]
@@ -78,20 +82,28 @@ func (d *decoder) children(src *hclsyntax.Body, path string, b body) {
 		if !d.labels(block, kind) {
 			inner.check = nil
 		}
+		outer := d.trail
+		d.trail = join(outer, kind.name)
+		if kind.label != "" && len(block.Labels) > 0 {
+			d.trail += keyText(block.Labels[0])
+		}
 		d.block(block, join(path, kind.name), inner)
+		d.trail = outer
 	}
 	for _, kind := range b.blocks {
 		if first[kind.name] == nil && !kind.repeated {
-			defaults(kind)
+			d.defaults(kind, join(d.trail, kind.name))
 		}
 	}
 }
 
 // defaults opens an absent block, and those in it, for their defaults.
-func defaults(kind blockType) {
-	for _, inner := range kind.open().blocks {
+func (d *decoder) defaults(kind blockType, trail string) {
+	b := kind.open()
+	d.record(nil, trail, b)
+	for _, inner := range b.blocks {
 		if !inner.repeated {
-			defaults(inner)
+			d.defaults(inner, join(trail, inner.name))
 		}
 	}
 }
@@ -102,6 +114,7 @@ func (d *decoder) block(src *hclsyntax.Block, path string, b body) {
 	if b.foreign {
 		return
 	}
+	defer d.record(src, d.trail, b)
 	for _, name := range slices.Sorted(maps.Keys(src.Body.Attributes)) {
 		attr := src.Body.Attributes[name]
 		i := slices.IndexFunc(b.attributes, func(a attribute) bool { return a.name == name })

@@ -95,7 +95,7 @@ func unreadable(name string, err error) *hcl.Diagnostic {
 // load checks files whose text is at hand. partial says that some are not.
 func load(sources map[string][]byte, at place, partial bool) (*Config, hcl.Diagnostics) {
 	c := &Config{Sources: sources, Plugins: map[string]*Plugin{}}
-	d := &decoder{scope: newScope(at), at: at, partial: partial, seen: map[string]bool{}}
+	d := &decoder{scope: newScope(at), at: at, partial: partial, seen: map[string]bool{}, settings: map[string]setting{}}
 	table := root(c, at)
 	all := &hclsyntax.Body{}
 	d.broken = map[*hclsyntax.Block]bool{}
@@ -115,7 +115,7 @@ func load(sources map[string][]byte, at place, partial bool) (*Config, hcl.Diagn
 	c.finish(d)
 	SortDiagnostics(d.diags)
 	SortDiagnostics(d.notices)
-	c.Notices = d.notices
+	c.Notices, c.settings = d.notices, d.settings
 	c.Secrets = unique(d.scope.beyondHost())
 	return c, d.diags
 }

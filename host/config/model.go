@@ -31,6 +31,8 @@ type Config struct {
 	// config blocks, whose secrets DecodeBody gives, and outside of the host block,
 	// which holds what the host says of itself.
 	Secrets []string
+	// settings are for Changes.
+	settings map[string]setting
 }
 
 // Host is the `host` block.

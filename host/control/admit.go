@@ -12,7 +12,7 @@ import (
 
 // errHidden is for a process of this user whose environment cannot be read: it may
 // carry a mark.
-var errHidden = errors.New("its environment cannot be read, so it may be a provider's server")
+var errHidden = errors.New("it may be a provider's server, for its environment cannot be read")
 
 // admit says why who connected may not give commands; nil if they may.
 //
@@ -52,8 +52,8 @@ func judge(line []peer.Process, host int, own bool) error {
 			return fmt.Errorf("it belongs to instance %s", one.Mark)
 		case one.Mark != "":
 			return fmt.Errorf("it descends from process %d of instance %s", one.PID, one.Mark)
-		case one.Hidden && i == 0 && own:
-			return errHidden
+		case one.Hidden != nil && i == 0 && own:
+			return fmt.Errorf("%w: %w", errHidden, one.Hidden)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -16,27 +17,28 @@ import (
 
 func TestJudge(t *testing.T) {
 	const host = 100
+	errDenied := fs.ErrPermission
 	for name, c := range map[string]struct {
 		line    []peer.Process
 		foreign bool // of root, while the host is not
 		says    string
 	}{
 		"the user's own":        {line: []peer.Process{{PID: 7}, {PID: 5}, {PID: 1}}},
-		"below what is hidden":  {line: []peer.Process{{PID: 7}, {PID: 5, Hidden: true}, {PID: 1, Hidden: true}}},
-		"hidden":                {line: []peer.Process{{PID: 7, Hidden: true}, {PID: 1}}, says: "cannot be read"},
-		"root's":                {line: []peer.Process{{PID: 7, Hidden: true}, {PID: 1, Hidden: true}}, foreign: true},
+		"below what is hidden":  {line: []peer.Process{{PID: 7}, {PID: 5, Hidden: errDenied}, {PID: 1, Hidden: errDenied}}},
+		"hidden":                {line: []peer.Process{{PID: 7, Hidden: errDenied}, {PID: 1}}, says: "cannot be read: permission denied"},
+		"root's":                {line: []peer.Process{{PID: 7, Hidden: errDenied}, {PID: 1, Hidden: errDenied}}, foreign: true},
 		"a server":              {line: []peer.Process{{PID: 7, Mark: "h/p/1"}, {PID: 1}}, says: "it belongs to instance h/p/1"},
 		"a server's child":      {line: []peer.Process{{PID: 7}, {PID: 6, Mark: "h/p/1"}}, says: "descends from process 6 of instance h/p/1"},
 		"a scrubbed one's":      {line: []peer.Process{{PID: 7}, {PID: host}, {PID: 1}}, says: "started by the host itself"},
-		"an orphan of the host": {line: []peer.Process{{PID: 7}, {PID: 6, Hidden: true}, {PID: host}}, says: "started by the host itself"},
-		"root's, of a server":   {line: []peer.Process{{PID: 7, Hidden: true}, {PID: 6, Mark: "h/p/1"}}, foreign: true, says: "instance"},
+		"an orphan of the host": {line: []peer.Process{{PID: 7}, {PID: 6, Hidden: errDenied}, {PID: host}}, says: "started by the host itself"},
+		"root's, of a server":   {line: []peer.Process{{PID: 7, Hidden: errDenied}, {PID: 6, Mark: "h/p/1"}}, foreign: true, says: "instance"},
 	} {
 		err := judge(c.line, host, !c.foreign)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
-	if err := judge([]peer.Process{{Hidden: true}}, host, true); !errors.Is(err, errHidden) {
+	if err := judge([]peer.Process{{Hidden: errDenied}}, host, true); !errors.Is(err, errHidden) {
 		t.Errorf("%v", err)
 	}
 }

@@ -30,6 +30,9 @@ func (s *Server) call(ctx context.Context, r *request) error {
 	if _, there := answer.Find("result", "_meta"); there {
 		e.RemovePrefix(metaPrefix, "result", "_meta")
 	}
+	if _, marked := answer.Find("result", "_meta", broker.MetaRedacted); marked && reply.Redacted {
+		e.Set([]byte("true"), "result", "_meta", broker.MetaRedacted)
+	}
 	switch {
 	case answer.Kind == rpc.Failure:
 		r.flag(string(answer.Get("error", "code")))

@@ -89,7 +89,7 @@ func (i *Instance) Current(ctx context.Context, age time.Duration) (epoch uint64
 		select {
 		case <-a.done:
 			if a.err != nil {
-				return 0, a.err
+				return 0, i.withoutSecrets(a.err)
 			}
 		case <-i.link.done:
 			return 0, errServerEnded

@@ -369,3 +369,27 @@ func TestAServerThatIsKnownToLogMayLog(t *testing.T) {
 		}
 	}
 }
+
+// TestC089_NobodyWarmsWhatCannotList: who wants a list and not a call does not wait
+// for a server that cannot list its tools yet; its start goes on.
+func TestC089_NobodyWarmsWhatCannotList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.when(methodListTools, refuse(-32603, "not yet"))
+		h := oneServer(t, s, func(sp *Spec) { sp.Restart.Backoff = time.Second })
+		begun := time.Now()
+		for range 2 {
+			if err := h.manager.Warm(t.Context(), "p"); err == nil || !contains(err.Error(), "not yet") {
+				t.Errorf("got %v", err)
+			}
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+		s.when(methodListTools, nil)
+		h.get("p")
+		if err := h.manager.Warm(t.Context(), "p"); err != nil || h.started("p") != 1 {
+			t.Errorf("%v after %d starts", err, h.started("p"))
+		}
+	})
+}

@@ -33,6 +33,7 @@ type Instance struct {
 	level    func() string
 	listener Listener
 	log      *slog.Logger
+	redact   func(string) string
 	// list says how current the list is that the Listener has.
 	list freshness
 	// relist and relevel have room for one signal: the tools are to be read again,
@@ -109,7 +110,7 @@ func (i *Instance) Do(ctx context.Context, c Call) (*rpc.Message, error) {
 		err = unfinished(answer)
 	}
 	if err != nil {
-		return nil, err
+		return nil, i.withoutSecrets(err)
 	}
 	return answer, nil
 }
@@ -152,7 +153,7 @@ func (o *opening) open(ctx context.Context) (*Instance, error) {
 	}
 	i := &Instance{
 		spec: spec, proc: o.proc, id: o.m.id,
-		level: o.m.wantedLevel, listener: o.m.opts.Listener,
+		level: o.m.wantedLevel, listener: o.m.opts.Listener, redact: o.m.opts.Redact,
 		log:     o.m.opts.Logger.With("provider", spec.Provider, "instance", o.proc.Mark()),
 		relist:  make(chan struct{}, 1),
 		relevel: make(chan struct{}, 1),

@@ -41,3 +41,29 @@ type Lost struct {
 func (l *Lost) Error() string {
 	return fmt.Sprintf("no usable answer (%s): %s", l.Reason, l.Cause)
 }
+
+// withoutSecrets is why a call was lost, or a list could not be had, fit to be told
+// to a caller: what a server has said may be in it.
+func (i *Instance) withoutSecrets(err error) error {
+	if i.redact == nil {
+		return err
+	}
+	if lost, ok := err.(*Lost); ok { //nolint:errorlint // what wraps one is told by its text
+		shown := *lost
+		shown.Cause = i.redact(lost.Cause)
+		return &shown
+	}
+	if text := i.redact(err.Error()); text != err.Error() {
+		return &redactedError{text: text, err: err}
+	}
+	return err
+}
+
+// redactedError reads as its text and is, for errors.Is and As, what it was made of.
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }

@@ -81,6 +81,9 @@ type Options struct {
 	// SpoolDir is where large messages go, "" the system's directory for temporary files.
 	SpoolDir string
 	Logger   *slog.Logger
+	// Redact removes secrets from the texts of failures and lost calls, which may hold
+	// what a server has answered. Nil leaves them as they are.
+	Redact func(string) string
 	// Version is the host's own, which servers are told.
 	Version string
 }
@@ -113,12 +116,17 @@ type entry struct {
 	known atomic.Pointer[Server]
 	// listFailure is why the list of a server that is starting has failed.
 	listFailure atomic.Pointer[supervise.Failure]
+	// warming are those who do not wait for a list that has failed.
+	warming impatient
 }
 
 // NewManager makes a manager without providers.
 func NewManager(opts Options) *Manager {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Redact == nil {
+		opts.Redact = func(s string) string { return s }
 	}
 	if opts.Version == "" {
 		opts.Version = "0.0.0"
@@ -294,6 +302,7 @@ func (e *entry) shown(s supervise.Snapshot) State {
 // listFailed says that the list of a starting server has failed, or, with nil,
 // that this is over.
 func (e *entry) listFailed(f *supervise.Failure) {
+	defer e.warming.tell(f)
 	if old := e.listFailure.Swap(f); f != nil && (old == nil || old.Cause != f.Cause) {
 		e.m.opts.Listener.State(e.spec.Provider, e.state())
 	}
@@ -301,7 +310,7 @@ func (e *entry) listFailed(f *supervise.Failure) {
 
 func (e *entry) failure(phase supervise.Phase, cause string) *supervise.Failure {
 	return &supervise.Failure{
-		Provider: e.spec.Provider, Label: e.spec.Label, Where: e.spec.Where, Phase: phase, Cause: cause,
+		Provider: e.spec.Provider, Label: e.spec.Label, Where: e.spec.Where, Phase: phase, Cause: e.m.opts.Redact(cause),
 	}
 }
 

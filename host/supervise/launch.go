@@ -38,6 +38,9 @@ type Launcher struct {
 	Logger *slog.Logger
 	// Redact removes secrets from a text; nil leaves texts as they are.
 	Redact func(string) string
+	// RedactHead does so for a text whose rest was cut off, and takes what may be the
+	// beginning of a secret from its end. Nil: Redact, and a generous piece is dropped.
+	RedactHead func(string) string
 	// Env is the environment that plugins inherit the base set of; see
 	// provider.BaseEnv.
 	Env []string
@@ -152,7 +155,7 @@ func (l *Launcher) output(p *Process, n uint64) (line func([]byte, bool), closeL
 		closeLog = func() { l.logs.release(slug) }
 	}
 	return func(raw []byte, cut bool) {
-		text := redactLine(raw, cut, p.redact)
+		text := redactLine(raw, cut, p.redact, l.RedactHead)
 		p.tail.add(text)
 		if file != nil {
 			file.line(time.Now(), n, text)

@@ -12,8 +12,8 @@ import (
 const (
 	// maxLine bounds a line of a plugin's output in memory. What is longer is cut.
 	maxLine = 64 << 10
-	// margin is dropped from the end of a line that was cut, after redaction: a
-	// secret that the cut went through is not recognised there.
+	// margin is dropped from the end of a line that was cut, after redaction, where
+	// nobody can say how much of a secret the cut went through.
 	margin = 4 << 10
 
 	// tailLines and tailBytes bound what is kept of a plugin's standard error.
@@ -48,13 +48,17 @@ func trimEnd(line []byte) []byte {
 	return line
 }
 
-// redactLine removes secrets from a line of output.
-func redactLine(line []byte, cut bool, redact func(string) string) string {
-	text := redact(string(line))
-	if cut {
-		text = strings.ToValidUTF8(text[:max(0, len(text)-margin)], "") + "… (cut)"
+// redactLine removes secrets from a line of output; head, if there is one, from a
+// line that was cut.
+func redactLine(line []byte, cut bool, redact, head func(string) string) string {
+	switch {
+	case !cut:
+		return redact(string(line))
+	case head != nil:
+		return strings.ToValidUTF8(head(string(line)), "") + "… (cut)"
 	}
-	return text
+	text := redact(string(line))
+	return strings.ToValidUTF8(text[:max(0, len(text)-margin)], "") + "… (cut)"
 }
 
 // tail keeps the last lines that were written to it.

@@ -80,7 +80,7 @@ func TestEachLine(t *testing.T) {
 func TestCutLineShowsNoHalfSecret(t *testing.T) {
 	const secret = "s3cret-of-some-length"
 	line := append(bytes.Repeat([]byte("x"), maxLine-5), secret[:5]...)
-	got := redactLine(line, true, func(s string) string { return strings.ReplaceAll(s, secret, "[redacted]") })
+	got := redactLine(line, true, func(s string) string { return strings.ReplaceAll(s, secret, "[redacted]") }, nil)
 	if strings.Contains(got, secret[:5]) || len(got) < maxLine-2*margin {
 		t.Errorf("%d bytes, ends %q", len(got), got[len(got)-40:])
 	}

@@ -136,6 +136,9 @@ func TestLineBreaksAreRemovedAndNothingElse(t *testing.T) {
 		{"\r\n\r\n   \n{\"jsonrpc\":\"2.0\",\"a\":\"\\r\\n\"}", `{"jsonrpc":"2.0","a":"\r\n"}`},
 		{"{\"a\":\"" + long + "\",\r\"jsonrpc\":\"2.0\"\r}\r", `{"a":"` + long + `","jsonrpc":"2.0"}`},
 		{strings.Repeat(" ", 2*provider.SendChunk), ""},
+		// White space before an object that fills a chunk is not passed on, the rest is.
+		{strings.Repeat(" ", provider.SendChunk-20) + "{\"jsonrpc\":\"2.0\"}", strings.Repeat(" ", provider.SendChunk-20) + `{"jsonrpc":"2.0"}`},
+		{strings.Repeat(" \t", provider.SendChunk) + "  {\"jsonrpc\":\"2.0\",\"a\":\"" + long + "\"} ", `  {"jsonrpc":"2.0","a":"` + long + `"} `},
 	} {
 		r.emit(c.line + "\n")
 		if c.want != "" {

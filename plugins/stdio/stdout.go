@@ -19,6 +19,10 @@ const defaultMaxMessage = 64 << 20
 // Noise (a batch too: no revision that has them is spoken here). A line is
 // checked as it comes, so a long one is passed on before its end is there, and
 // costs no memory but one chunk.
+//
+// One thing of a message is lost: of white space that stands before its object, what
+// fills a whole chunk. Until the object begins the line may be a blank one, of which
+// nothing is passed on, and no server has a reason to write 256 KiB of it.
 type lineReader struct {
 	from *bufio.Reader
 	max  int64

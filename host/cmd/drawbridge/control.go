@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/drawbridge-mcp/drawbridge/host/config"
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
 )
@@ -21,10 +22,10 @@ func newControl(h *host, launcher *supervise.Launcher) *control.Control {
 
 // controlled are the providers that commands can name. There is one instance of
 // each, whose owner is who has a grant of it; while nothing is declared, "local".
-func (h *host) controlled() []control.Provider {
-	owners := ownersOf(h.cfg)
+func (h *host) controlled(cfg *config.Config) []control.Provider {
+	owners := ownersOf(cfg)
 	var out []control.Provider
-	for _, p := range h.cfg.Providers {
+	for _, p := range cfg.Providers {
 		if p.Enabled {
 			one := control.Provider{Slug: p.Slug, Scope: p.Session.Scope, Generation: h.generation(p.Slug)}
 			if one.Scope != "shared" {

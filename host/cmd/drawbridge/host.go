@@ -24,7 +24,6 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
-	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -52,11 +51,14 @@ type host struct {
 	callIDs    *journal.CallIDs
 	catalog    *catalog.Store
 	sessions   *session.Manager
+	cleaner    broker.Cleaner
 	broker     *broker.Broker
 	front      *front.Server
 	control    *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
+	// reloads keeps what a reload needs to know of the start and of other reloads.
+	reloads reloads
 	// warming are the starts that nobody waits for.
 	warming sync.WaitGroup
 
@@ -76,14 +78,21 @@ type hostOptions struct {
 	project string
 	// fresh says that every server is to be asked anew what it has.
 	fresh bool
-	// log gets the log, without secrets.
-	log io.Writer
+	// log gets the log. redactor, if there is one, is what log takes secrets out by
+	// already.
+	log      io.Writer
+	redactor *redact.Redactor
 }
 
 // newHost makes a host; nothing runs yet. close must be called.
 func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, error) {
-	h := &host{cfg: cfg, redactor: new(redact.Redactor), tier: o.tier}
-	h.log = slog.New(slog.NewTextHandler(redact.Writer(o.log, h.redactor), &slog.HandlerOptions{Level: o.level}))
+	h := &host{cfg: cfg, redactor: o.redactor, tier: o.tier}
+	if h.redactor == nil {
+		h.redactor = new(redact.Redactor)
+		o.log = redact.Writer(o.log, h.redactor)
+	}
+	h.redactor.Add(cfg.Secrets...)
+	h.log = slog.New(slog.NewTextHandler(o.log, &slog.HandlerOptions{Level: o.level}))
 	h.newGate(cfg)
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
@@ -101,18 +110,20 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		RunDir: h.run.Path,
 		LogDir: filepath.Join(cfg.Host.StateDir, logsFolder),
 		Logger: h.log,
-		Redact: h.redactor.Text,
-		Env:    os.Environ(),
+		Redact: h.redactor.Text, RedactHead: h.redactor.Head,
+		Env: os.Environ(),
 
 		Containment: h.held,
 		Images:      h.images,
 	}
-	h.plugins = plugins{launcher: launcher, declared: cfg.Plugins, lockPath: lock.PathFor(cfg.Path)}
-	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() })
+	h.plugins = pluginsOf(cfg, launcher, h.redactor)
+	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() }, h.redactor.Definition)
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
+		Redact: h.redactor.Text,
 	})
-	h.broker = newBroker(cfg, h.gate, h.sessions, h.catalog)
+	h.cleaner = broker.Cleaner{Secrets: h.redactor.Results, Dir: h.run.Path}
+	h.broker = newBroker(cfg, h)
 	h.front = front.New(front.Options{
 		Broker: h.broker, Version: version, MaxRequest: cfg.Host.MaxRequest, WriteTimeout: cfg.Host.WriteTimeout,
 		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, Project: o.project, SpoolDir: h.run.Path, Logger: h.log,
@@ -184,24 +195,26 @@ func (h *host) release() {
 	}
 }
 
-func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func()) *catalog.Store {
+func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func(), clean func(json.RawMessage) json.RawMessage) *catalog.Store {
 	return catalog.New(catalog.Options{
 		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange,
 		Dir: filepath.Join(cfg.Host.StateDir, catalogFolder), Afresh: fresh, Logger: log,
+		Clean: clean,
 	}, catalogued(cfg))
 }
 
-func newBroker(cfg *config.Config, gate *access.Gate, sessions *session.Manager, store *catalog.Store) *broker.Broker {
+func newBroker(cfg *config.Config, h *host) *broker.Broker {
 	var providers []broker.Provider
 	for _, p := range cfg.Providers {
 		if p.Enabled {
 			providers = append(providers, broker.Provider{
 				Slug: p.Slug, Label: p.Label, MaxMessage: p.Limits.MaxMessage, CallTimeoutMax: p.Limits.CallTimeoutMax,
+				KeepSecrets: !p.RedactResults,
 			})
 		}
 	}
 	return broker.New(broker.Options{
-		Sessions: broker.Of(sessions), Catalog: store, Policy: gate.Policy, Providers: providers,
+		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Providers: providers, Cleaner: h.cleaner,
 		Bare: cfg.Host.Names == "bare", ListWait: cfg.Host.ListWait,
 	})
 }
@@ -216,7 +229,6 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	}
 	all := h.plugins.prepare(ctx, h.cfg)
 	for _, p := range all {
-		h.redactor.Add(p.secrets...)
 		diags = append(diags, p.mistakes...)
 		for _, d := range p.faults {
 			warned := *d
@@ -224,6 +236,7 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 			diags = append(diags, &warned)
 		}
 		h.specs = append(h.specs, p.spec)
+		h.reloads.started(p)
 	}
 	if diags.HasErrors() {
 		return diags
@@ -232,7 +245,8 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 		return diags
 	}
 	h.sessions.Apply(h.specs)
-	h.control.SetProviders(h.controlled())
+	h.control.SetProviders(h.controlled(h.cfg))
+	h.reloads.inForce(h.cfg)
 	return diags
 }
 
@@ -307,9 +321,26 @@ func (u upward) Tools(slug, instance string, defs []json.RawMessage) {
 	}
 }
 
-func (u upward) Log(_, _, level string, m *rpc.Message) {
+func (u upward) Log(slug, _, level string, m *rpc.Message) {
+	if !u.h.keepsSecrets(slug) {
+		var err error
+		if m, err = u.h.cleaner.Notification(m); err != nil {
+			u.h.log.Warn("a log message of a server is lost", "provider", slug, "error", err)
+			return
+		}
+	}
 	u.h.front.Log(level, m)
 	_ = m.Close() // what the clients were given is theirs
+}
+
+// keepsSecrets says whether what a provider's server says passes as it is.
+func (h *host) keepsSecrets(slug string) bool {
+	for _, p := range h.cfg.Providers {
+		if p.Slug == slug {
+			return !p.RedactResults
+		}
+	}
+	return false
 }
 
 // State logs what a unit does not: it tells of failures itself.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/drawbridge-mcp/drawbridge/host/containment"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 )
 
 func main() {
@@ -23,7 +24,7 @@ func main() {
 	// A client that closes our output is an error to handle, not a signal to die of.
 	signal.Ignore(syscall.SIGPIPE)
 	stop, hurry := onSignals(os.Interrupt, syscall.SIGTERM)
-	os.Exit(run(stop, os.Args[1:], process{os.Stdin, os.Stdout, os.Stderr, hurry}))
+	os.Exit(run(stop, os.Args[1:], process{in: os.Stdin, out: os.Stdout, err: os.Stderr, hurry: hurry}))
 }
 
 // process is what a command has of its process, as a value, so that tests can run
@@ -33,6 +34,9 @@ type process struct {
 	out, err io.Writer
 	// hurry ends when stopping is to skip its waits.
 	hurry context.Context
+	// redactor knows the secrets that err takes out of what is written to it; run
+	// makes both so.
+	redactor *redact.Redactor
 }
 
 // onSignals returns a context that ends with the first of the signals and one
@@ -62,6 +66,8 @@ const (
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, p process) int {
+	p.redactor = new(redact.Redactor)
+	p.err = redact.Writer(p.err, p.redactor)
 	root := newRoot(p) //nolint:contextcheck // the context comes with the command
 	root.SetArgs(args)
 	root.SetIn(p.in)

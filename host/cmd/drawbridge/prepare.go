@@ -15,6 +15,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/config"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/identity"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
@@ -32,6 +33,19 @@ type plugins struct {
 	declared map[string]*config.Plugin
 	// lockPath is where the lock file stands or would, for messages.
 	lockPath string
+	// redactor is told the secrets of each config before anybody sees them.
+	redactor *redact.Redactor
+	// secrets finds the values of secret().
+	secrets config.Lookup
+}
+
+// pluginsOf are the plugins of a configuration; launcher is nil where none has to
+// be started.
+func pluginsOf(cfg *config.Config, launcher *supervise.Launcher, r *redact.Redactor) plugins {
+	return plugins{
+		launcher: launcher, declared: cfg.Plugins, lockPath: lock.PathFor(cfg.Path),
+		redactor: r, secrets: lookup(cfg.Host.StateDir),
+	}
 }
 
 // exec says how the plugin of p is run.
@@ -76,13 +90,20 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 	return pl.launcher.Validate(ctx, spec)
 }
 
+// decode decodes the config block of p.
+func (pl plugins) decode(p *config.Provider, schema provider.Schema) (d config.Decoded, diags, missing hcl.Diagnostics) {
+	return config.DecodeBody(p, schema, pl.secrets)
+}
+
 // prepared is one provider, checked.
 type prepared struct {
 	spec session.Spec
+	// schema is that of the config block, nil where the plugin could not be asked, and
+	// decoded what the block came to.
+	schema  *provider.Schema
+	decoded config.Decoded
 	// material is what decides its process; without a Config it is not known.
 	material identity.Material
-	// secrets are the values to keep out of every sink.
-	secrets []string
 	// mistakes are errors of the file, which nothing may start with; faults are
 	// what keeps this provider alone from starting.
 	mistakes, faults hcl.Diagnostics
@@ -118,8 +139,10 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		out.fault(p, supervise.PhasePlugin, wrong)
 		return out
 	}
-	decoded, diags, missing := config.DecodeBody(p, about.Config, nil)
-	out.mistakes, out.secrets = diags, decoded.Secrets
+	decoded, diags, missing := pl.decode(p, about.Config)
+	pl.redactor.Add(decoded.Secrets...)
+	pl.redactor.AddSecret(decoded.FromSecret...)
+	out.schema, out.decoded, out.mistakes = &about.Config, decoded, diags
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
 	if missing.HasErrors() {
 		out.fault(p, supervise.PhaseConfig, missing...)
@@ -136,7 +159,7 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		out.fault(p, supervise.PhasePlugin, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Plugin cannot check its config", Detail: causeOf(err), Subject: p.Range.Ptr()})
 		return out
 	}
-	located := config.Locate(p, about.Config, withoutSecrets(found, decoded.Secrets))
+	located := config.Locate(p, about.Config, pl.withoutSecrets(found))
 	if located.HasErrors() {
 		out.fault(p, supervise.PhaseConfig, located...)
 		return out
@@ -170,12 +193,10 @@ func (pl plugins) wrongVersion(p *config.Provider, about provider.Description) *
 }
 
 // withoutSecrets is what a plugin said of a config, without what the config holds.
-func withoutSecrets(found provider.Diagnostics, secrets []string) provider.Diagnostics {
-	var r redact.Redactor
-	r.Add(secrets...)
+func (pl plugins) withoutSecrets(found provider.Diagnostics) provider.Diagnostics {
 	out := slices.Clone(found)
 	for i := range out {
-		out[i].Summary, out[i].Detail = r.Text(out[i].Summary), r.Text(out[i].Detail)
+		out[i].Summary, out[i].Detail = pl.redactor.Text(out[i].Summary), pl.redactor.Text(out[i].Detail)
 	}
 	return out
 }

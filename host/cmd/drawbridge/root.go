@@ -115,7 +115,7 @@ func (g *globals) newHost(ctx context.Context, cfg *config.Config, fresh bool) (
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", g.logLevel)
 	}
-	return newHost(ctx, cfg, hostOptions{level: level, tier: containment.Tier(g.tier), project: g.project, fresh: fresh, log: g.std.err})
+	return newHost(ctx, cfg, hostOptions{level: level, tier: containment.Tier(g.tier), project: g.project, fresh: fresh, log: g.std.err, redactor: g.std.redactor})
 }
 
 // exit is an error that was already told to the person, with its code.

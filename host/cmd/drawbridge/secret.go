@@ -211,6 +211,11 @@ func newSecretRemove(g *globals) *cobra.Command {
 
 // lookup answers secret() from the store of a state dir.
 func lookup(stateDir string) config.Lookup {
+	if stateDir == "" { // the file does not say where; what is wrong with it is told
+		return func(string) (string, bool, error) {
+			return "", false, errors.New("it is not known where secrets are kept")
+		}
+	}
 	store := secretstore.In(stateDir)
 	return func(name string) (string, bool, error) {
 		value, err := store.Get(name)

@@ -21,7 +21,9 @@ func newServe(g *globals) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the host: over streamable HTTP, or with --stdio for one client",
 		Long: `Runs the host until it is told to stop (Ctrl-C, SIGTERM, or with --stdio the end of
-its input). Over HTTP it prints, when ready, one line with its URL and one with
+its input). SIGHUP makes it read its files again: new principals, projects and grants
+are in force from then on; files that change anything else, or have a mistake, change
+nothing. Over HTTP it prints, when ready, one line with its URL and one with
 where the token is. Logs go to stderr; with --stdio nothing but MCP is on stdout.
 
 Exit codes: 0 stopped as asked, 1 it could not run.`,
@@ -42,6 +44,7 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 			ctx, fail := context.WithCancelCause(cmd.Context())
 			defer fail(nil)
 			if err = g.begin(ctx, h); err == nil {
+				done := g.reloadOnHangup(h, fail)
 				h.warm(ctx)
 				h.requireAll(ctx, fail)
 				if stdio {
@@ -49,6 +52,7 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 				} else {
 					err = h.serveHTTP(ctx, g.std)
 				}
+				done()
 			}
 			h.close(g.std.hurry)
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drawbridge-mcp/drawbridge/host/config"
-	"github.com/drawbridge-mcp/drawbridge/host/lock"
 )
 
 func newValidate(g *globals) *cobra.Command {
@@ -74,7 +73,7 @@ func (g *globals) load() (*config.Config, hcl.Diagnostics, error) {
 // reading has found mistakes too, so that all of them are told in one run; then it
 // sets up a host only for plugins that have to be started.
 func (g *globals) check(ctx context.Context, cfg *config.Config, valid bool) hcl.Diagnostics {
-	asked := plugins{declared: cfg.Plugins, lockPath: lock.PathFor(cfg.Path)}
+	asked := pluginsOf(cfg, nil, g.std.redactor)
 	if valid || slices.ContainsFunc(asked.askable(cfg), asked.foreign) {
 		h, err := g.newHost(ctx, cfg, false)
 		if err != nil {

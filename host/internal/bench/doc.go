@@ -11,5 +11,8 @@
 // A third side is measured for comparison: the bare gateway of bench/bare, which
 // has the same hops and does nothing on them. What it costs, no host can save.
 //
+// One figure is of the host alone: its first list with the catalogs of all servers
+// on disk, against that of a host that has none (firstlist.go).
+//
 // Start with main.go (what is measured) and report.go (what it is held against).
 package main

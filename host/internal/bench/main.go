@@ -152,6 +152,16 @@ func (b *bench) round(n int) error {
 		}
 		b.results.add(stdio, side, figures{list: took})
 	}
+	return b.roundOfFirstLists()
+}
+
+func (b *bench) roundOfFirstLists() error {
+	cold, disk, err := b.firstLists()
+	if err != nil {
+		return fmt.Errorf("first list, %w", err)
+	}
+	b.results.add(fromDisk, direct, figures{firstList: cold})
+	b.results.add(fromDisk, through, figures{firstList: disk})
 	return nil
 }
 
@@ -216,15 +226,17 @@ const (
 	listBytes = 700
 )
 
+// listArgs are those of a fake server with so many tools.
+func listArgs(tools, bytes int) []string {
+	return []string{"--tools", "none", "--life", "2h", "--tool-count", fmt.Sprint(tools), "--tool-bytes", fmt.Sprint(bytes)}
+}
+
 // list is the median time of a warm list. The other side is one server with as
 // many tools and as many bytes, asked directly.
 func (b *bench) list(side string, hold bool) (took float64, err error) {
-	args := func(tools, bytes int) []string {
-		return []string{"--tools", "none", "--life", "2h", "--tool-count", fmt.Sprint(tools), "--tool-bytes", fmt.Sprint(bytes)}
-	}
-	config := b.providers(listProviders, args(listTools, listBytes)...)
+	config := b.providers(listProviders, listArgs(listTools, listBytes)...)
 	if side == direct {
-		config = b.providers(1, args(listProviders*listTools, listBytes+len("p00_"))...)
+		config = b.providers(1, listArgs(listProviders*listTools, listBytes+len("p00_"))...)
 	}
 	o, err := b.open(stdio, side, config)
 	if err != nil {

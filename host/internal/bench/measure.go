@@ -39,6 +39,8 @@ const (
 	big    metric = "result of 1 MB"
 	start  metric = "start to first answer"
 	list   metric = "warm list, 20 x 25 tools"
+	// firstList is of a host that has just been started.
+	firstList metric = "start to first list, 20 x 25 tools"
 )
 
 // isRate says whether more is better.

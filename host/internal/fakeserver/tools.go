@@ -61,6 +61,7 @@ func init() {
 		{name: "close_stdin", description: "Closes stdin and stays", schema: anyObject, run: (*call).closeStdin},
 		{name: "stop_reading", description: "Reads stdin no more", schema: anyObject, run: (*call).stopReading},
 		{name: "spawn", description: "Starts a child process", schema: anyObject, run: (*call).spawn},
+		{name: "run", description: "Runs a program", schema: anyObject, run: (*call).run},
 	}
 }
 

@@ -1,7 +1,9 @@
 package fakeserver
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"time"
 )
 
@@ -69,4 +71,31 @@ func (c *call) spawn() {
 		return
 	}
 	c.text("spawned")
+}
+
+// run {argv, env, bare}: runs a program to its end and answers with what it printed,
+// on both streams; its environment is the server's, unless bare, and env.
+func (c *call) run() {
+	var a struct {
+		Argv []string `json:"argv"`
+		Env  []string `json:"env"`
+		Bare bool     `json:"bare"`
+	}
+	c.arg(&a)
+	if len(a.Argv) == 0 {
+		c.fail(-32602, "nothing to run", "")
+		return
+	}
+	cmd := exec.CommandContext(c.ctx, a.Argv[0], a.Argv[1:]...)
+	cmd.Env = a.Env
+	if !a.Bare {
+		cmd.Env = append(os.Environ(), a.Env...)
+	} else if cmd.Env == nil {
+		cmd.Env = []string{}
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		out = fmt.Appendf(out, "%v\n", err)
+	}
+	c.text(string(out))
 }

@@ -76,10 +76,15 @@ type Host struct {
 	URL string
 	// Token is that of the first start, "" where principals are declared.
 	Token string
+
+	printed *buffer
 }
 
+// Printed is what it has said on stdout so far.
+func (h Host) Printed() string { return h.printed.String() }
+
 var (
-	readyURL   = regexp.MustCompile(`http://127\.0\.0\.1:\d+/mcp`)
+	readyURL   = regexp.MustCompile(`ready at (https?://\S+)`)
 	readyToken = regexp.MustCompile(`token is in (\S+)`)
 	// readyPrincipals is said instead where principals have tokens of their own.
 	readyPrincipals = regexp.MustCompile(`principals are declared in `)
@@ -99,12 +104,13 @@ func StartHTTP(t testing.TB, cmd *exec.Cmd) Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := Host{Run: start(t, cmd)}
+	h := Host{Run: start(t, cmd), printed: new(buffer)}
 	lines := make(chan string, 2)
 	go func() {
 		defer h.finish()
 		defer close(lines)
 		for s := bufio.NewScanner(out); s.Scan(); {
+			_, _ = h.printed.Write(append(s.Bytes(), '\n'))
 			select {
 			case lines <- s.Text():
 			default: // whatever else it says
@@ -119,8 +125,8 @@ func StartHTTP(t testing.TB, cmd *exec.Cmd) Host {
 			if !ok {
 				t.Fatal("the host ended before it was ready")
 			}
-			if url := readyURL.FindString(line); url != "" {
-				h.URL = url
+			if m := readyURL.FindStringSubmatch(line); m != nil {
+				h.URL = m[1]
 			}
 			ready = ready || readyPrincipals.MatchString(line)
 			if m := readyToken.FindStringSubmatch(line); m != nil {

@@ -32,9 +32,19 @@ type HTTP struct {
 
 // DialHTTP makes a client of a URL; bearer "" sends no token. It connects with
 // its first request.
-func DialHTTP(url, bearer string) *HTTP {
+func DialHTTP(url, bearer string) *HTTP { return DialVia(&http.Transport{}, url, bearer) }
+
+// DialVia is DialHTTP with a transport of the test's own.
+func DialVia(via *http.Transport, url, bearer string) *HTTP {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &HTTP{url: url, bearer: bearer, http: &http.Client{Transport: &http.Transport{}}, ctx: ctx, cancel: cancel}
+	return &HTTP{url: url, bearer: bearer, http: &http.Client{Transport: via}, ctx: ctx, cancel: cancel}
+}
+
+// Bearer replaces the token that the client sends.
+func (c *HTTP) Bearer(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bearer = token
 }
 
 // Do sends one HTTP request of the session, as far as it has begun. The caller
@@ -44,15 +54,15 @@ func (c *HTTP) Do(ctx context.Context, method, body string) (*http.Response, err
 	if err != nil {
 		return nil, err
 	}
-	if c.bearer != "" {
-		req.Header.Set("Authorization", "Bearer "+c.bearer)
-	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if method == http.MethodGet {
 		req.Header.Set("Accept", "text/event-stream")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	c.mu.Lock()
+	if c.bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+c.bearer)
+	}
 	if c.session != "" {
 		req.Header.Set("Mcp-Session-Id", c.session)
 		req.Header.Set("Mcp-Protocol-Version", c.version)

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -27,6 +29,9 @@ type Issuer struct {
 	keys   []SigningKey
 	looks  int
 	answer func(w http.ResponseWriter, r *http.Request) bool
+	// user is who logs in, asked what clients have asked for.
+	user  map[string]any
+	asked []url.Values
 }
 
 // SigningKey is one that tokens can be signed with.
@@ -66,12 +71,16 @@ func NewIssuer(t testing.TB, keys ...SigningKey) *Issuer {
 	return i
 }
 
-// ServeHTTP serves discovery and keys.
+// ServeHTTP serves discovery and keys, and lets whoever comes log in.
 func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
 	i.mu.Lock()
 	keys, answer := i.keys, i.answer
-	if r.URL.Path == "/keys" {
+	switch r.URL.Path {
+	case "/keys":
 		i.looks++
+	case "/authorize", "/token":
+		i.asked = append(i.asked, r.Form)
 	}
 	i.mu.Unlock()
 	if answer != nil && answer(w, r) {
@@ -83,7 +92,9 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{
 			"issuer": i.URL, "jwks_uri": i.URL + "/keys",
 			"authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
-			"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
+			"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"}, "token_endpoint_auth_methods_supported": []string{"none"},
+			"grant_types_supported": []string{"authorization_code"}, "subject_types_supported": []string{"public"},
+			"id_token_signing_alg_values_supported": []string{"RS256", "ES256"}, "authorization_response_iss_parameter_supported": true,
 		})
 	case "/keys":
 		set := jose.JSONWebKeySet{}
@@ -91,9 +102,41 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			set.Keys = append(set.Keys, jose.JSONWebKey{Key: k.Key.Public(), KeyID: k.ID, Algorithm: string(k.Algorithm), Use: "sig"})
 		}
 		_ = json.NewEncoder(w).Encode(set)
+	case "/authorize":
+		back, err := url.Parse(r.Form.Get("redirect_uri"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		back.RawQuery = url.Values{"code": {"c0de"}, "state": {r.Form.Get("state")}, "iss": {i.URL}}.Encode()
+		http.Redirect(w, r, back.String(), http.StatusFound)
+	case "/token":
+		i.mu.Lock()
+		user := i.user
+		i.mu.Unlock()
+		token, err := i.sign(keys[0], user)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": 3600})
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// User decides who logs in at the issuer: the claims of the tokens that it hands out.
+func (i *Issuer) User(claims map[string]any) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.user = claims
+}
+
+// Asked are the parameters of all requests so far to log in, and for tokens.
+func (i *Issuer) Asked() []url.Values {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.asked)
 }
 
 // Show replaces the keys that the issuer shows.
@@ -131,6 +174,14 @@ func (i *Issuer) Token(t testing.TB, change map[string]any) string {
 // TokenBy is Token with a key of the test's choice.
 func (i *Issuer) TokenBy(t testing.TB, key SigningKey, change map[string]any) string {
 	t.Helper()
+	token, err := i.sign(key, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func (i *Issuer) sign(key SigningKey, change map[string]any) (string, error) {
 	now := time.Now()
 	claims := map[string]any{"iss": i.URL, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
 	for name, value := range change {
@@ -140,29 +191,33 @@ func (i *Issuer) TokenBy(t testing.TB, key SigningKey, change map[string]any) st
 	}
 	text, err := json.Marshal(claims)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	return Sign(t, key, string(text))
+	return sign(key, text)
 }
 
 // Sign makes a JWT of any text.
 func Sign(t testing.TB, key SigningKey, claims string) string {
 	t.Helper()
+	token, err := sign(key, []byte(claims))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func sign(key SigningKey, claims []byte) (string, error) {
 	opts := (&jose.SignerOptions{}).WithType("JWT")
 	if key.ID != "" {
 		opts = opts.WithHeader("kid", key.ID)
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: key.Algorithm, Key: key.Key}, opts)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	jws, err := signer.Sign([]byte(claims))
+	jws, err := signer.Sign(claims)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	token, err := jws.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
+	return jws.CompactSerialize()
 }

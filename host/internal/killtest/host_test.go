@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ func drawbridge() string { return filepath.Join(bin, "drawbridge") }
 func fake() string       { return filepath.Join(bin, "fakeserver") }
 
 func TestMain(m *testing.M) {
-	if plainRole() {
+	if plainRole() || strangerRole() {
 		return
 	}
 	// They wait for other processes most of their time.
@@ -53,10 +54,19 @@ func run(m *testing.M) int {
 			panic(fmt.Sprintf("%v\n%s", err, out))
 		}
 	}
-	if err := os.Chmod(bin, 0o755); err != nil {
+	if err := errors.Join(os.Chmod(bin, 0o755), copySelf(filepath.Join(bin, "killtest"))); err != nil {
 		panic(err)
 	}
 	return m.Run()
+}
+
+// copySelf puts this test's own binary where every user can run it.
+func copySelf(path string) error {
+	text, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o755)
 }
 
 // place is a folder for all that hosts of one user write.

@@ -38,8 +38,9 @@ type Process struct {
 	// Mark is the value of the variable that Lineage was asked for, as the process
 	// was started with it, "" where it has none.
 	Mark string
-	// Hidden says that its environment is not ours to read, so that Mark says nothing.
-	Hidden bool
+	// Hidden is why its environment could not be read, so that Mark says nothing; nil
+	// where it could.
+	Hidden error
 }
 
 // Of returns who is at the other end of a connection. Close frees it.

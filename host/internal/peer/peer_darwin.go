@@ -47,14 +47,20 @@ func lineage(pid int, variable string) ([]Process, error) {
 	return line, nil
 }
 
+// errNoEnviron says that the system tells nothing of what a process was started with.
+var errNoEnviron = errors.New("it has none to be seen")
+
 // look reads what a process was started with: the number of its arguments, the
 // path, the arguments and the environment, each ended by a zero (sysctl(3),
 // KERN_PROCARGS2).
 func look(pid int, variable string) Process {
 	p := Process{PID: pid}
 	raw, err := unix.SysctlRaw("kern.procargs2", pid)
-	if err != nil || len(raw) < 4 {
-		p.Hidden = true
+	if err == nil && len(raw) < 4 {
+		err = errNoEnviron
+	}
+	if err != nil {
+		p.Hidden = err
 		return p
 	}
 	for _, one := range bytes.Split(environment(raw), []byte{0}) {

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -97,7 +98,7 @@ func lineage(pid int, variable string) ([]Process, error) {
 			}
 			self = again
 		default:
-			next.Hidden = next.Hidden || errNext != nil
+			next.Hidden = cmp.Or(next.Hidden, errNext)
 			line = append(line, next)
 			self, tries = parent, 0
 		}
@@ -111,18 +112,26 @@ type entry struct {
 	start       uint64 // in clock ticks since the boot
 }
 
-// parentOf reads /proc/PID/stat (proc(5)). The name, second and in parentheses, may
-// itself hold spaces and parentheses.
+// statOf is a line of the process table (proc(5)) from the third field on. The name,
+// second and in parentheses, may itself hold spaces and parentheses.
+func statOf(process string) ([]string, error) {
+	text, err := os.ReadFile(process + "/stat")
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])), nil
+}
+
+// parentOf reads what a walk needs.
 func parentOf(pid int) (entry, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fields, err := statOf("/proc/" + strconv.Itoa(pid))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return entry{}, ErrGone
 	}
 	if err != nil {
 		return entry{}, err
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	const parent, start = 1, 19 // of those after the name
+	const parent, start = 1, 19
 	if len(fields) <= start {
 		return entry{}, fmt.Errorf("process %d: its stat has %d fields", pid, len(fields))
 	}
@@ -140,22 +149,10 @@ const maxEnviron = 8 << 20
 // ending: it has no environment any more.
 func look(pid int, variable string) (Process, error) {
 	p := Process{PID: pid}
-	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+	var environ []byte
+	environ, p.Hidden = environOf("/proc/" + strconv.Itoa(pid))
+	if errors.Is(p.Hidden, fs.ErrNotExist) || errors.Is(p.Hidden, unix.ESRCH) {
 		return p, ErrGone
-	}
-	if err != nil {
-		p.Hidden = true
-		return p, nil
-	}
-	defer f.Close()
-	environ, err := io.ReadAll(io.LimitReader(f, maxEnviron))
-	if errors.Is(err, unix.ESRCH) {
-		return p, ErrGone
-	}
-	if err != nil {
-		p.Hidden = true
-		return p, nil
 	}
 	for one := range bytes.SplitSeq(environ, []byte{0}) {
 		if value, ok := bytes.CutPrefix(one, []byte(variable+"=")); ok && len(value) > 0 {
@@ -164,4 +161,44 @@ func look(pid int, variable string) (Process, error) {
 		}
 	}
 	return p, nil
+}
+
+// errNoEnviron is for a process that shows no environment and was not started
+// without one: it is in the middle of an exec, or of its end.
+var errNoEnviron = errors.New("it has none at the moment")
+
+// environOf reads the environment of the process whose folder in /proc this is. A
+// process whose first thread has ended shows it in the others alone.
+func environOf(process string) ([]byte, error) {
+	environ, err := readEnviron(process)
+	if err != nil || len(environ) > 0 {
+		return environ, err
+	}
+	threads, err := os.ReadDir(process + "/task")
+	if err != nil {
+		return nil, err
+	}
+	for _, thread := range threads {
+		if environ, err = readEnviron(process + "/task/" + thread.Name()); err == nil && len(environ) > 0 {
+			return environ, nil
+		}
+	}
+	fields, err := statOf(process)
+	if err != nil {
+		return nil, err
+	}
+	const start, end = 47, 48 // where the environment lies in memory
+	if len(fields) <= end || fields[end] == "0" || fields[start] != fields[end] {
+		return nil, errNoEnviron
+	}
+	return nil, nil // it was given none
+}
+
+func readEnviron(dir string) ([]byte, error) {
+	f, err := os.Open(dir + "/environ")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxEnviron))
 }

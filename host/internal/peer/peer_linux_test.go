@@ -125,7 +125,7 @@ func TestPeerAndItsLineage(t *testing.T) {
 	if got := pids(line); len(got) < 2 || got[0] != pid || got[1] != os.Getpid() {
 		t.Errorf("lineage %v, want %d, %d, …", got, pid, os.Getpid())
 	}
-	if line[0].Mark != "h/p/1" || line[0].Hidden {
+	if line[0].Mark != "h/p/1" || line[0].Hidden != nil {
 		t.Errorf("the peer: %+v", line[0])
 	}
 	if line[1].Mark != "" {
@@ -186,4 +186,54 @@ func TestPIDOf(t *testing.T) {
 	if got := PIDOf(nil); got != 0 {
 		t.Errorf("of nothing: %d", got)
 	}
+}
+
+// A process that runs another program, again and again, has no environment for a
+// moment each time. It does not pass for one without the mark then.
+func TestMarkDuringExec(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "again.sh")
+	if err := os.WriteFile(script, []byte("[ -e \"$0\" ] || exit\nexec /bin/sh \"$0\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", script}, Env: []string{mark + "=h/p/1"}}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	unseen := 0
+	for deadline := time.Now().Add(2 * time.Second); unseen < 5 && time.Now().Before(deadline); {
+		p, err := look(cmd.Process.Pid, mark)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Hidden != nil {
+			unseen++
+		} else if p.Mark != "h/p/1" {
+			t.Fatalf("it passes for one without the mark: %+v", p)
+		}
+	}
+	t.Logf("%d times it was not to be seen", unseen)
+}
+
+// What was started without an environment has none to hide.
+func TestNoEnvironment(t *testing.T) {
+	cmd := &exec.Cmd{Path: "/bin/sleep", Args: []string{"sleep", "60"}, Env: []string{}}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	var p Process
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+		var err error
+		if p, err = look(cmd.Process.Pid, mark); err == nil && p.Hidden == nil && p.Mark == "" {
+			return
+		}
+	}
+	t.Errorf("%+v", p)
 }

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"encoding/json"
 	"io"
 	"maps"
 	"slices"
@@ -81,7 +82,9 @@ func (r *Redactor) Head(s string) string { return withoutCredentials(r.sinks.Loa
 
 // Definition is a definition for a list: without the values of secret(). One that
 // holds none is returned as it is.
-func (r *Redactor) Definition(raw []byte) []byte { return scrubJSON(r.lists.Load(), raw) }
+func (r *Redactor) Definition(raw json.RawMessage) json.RawMessage {
+	return scrubJSON(r.lists.Load(), raw)
+}
 
 // Results is what is kept out of results, nil where nothing is.
 func (r *Redactor) Results() *scrub.Set { return r.results.Load() }
