@@ -2,14 +2,14 @@ package broker
 
 import (
 	"context"
-	"errors"
+	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 )
@@ -60,7 +60,52 @@ type Provider struct {
 	CallTimeoutMax time.Duration
 	// KeepSecrets leaves the values of secret() in what its server says.
 	KeepSecrets bool
+	// Required says that only tools run which their caller was shown or names
+	// (discovery = "required").
+	Required bool
+	// BeforeCall says that definitions are read again before each call that may have
+	// an effect (recheck = "before_call").
+	BeforeCall bool
+	// RefreshInterval is how old a list may be for such a call, where the server does
+	// not say when its tools change.
+	RefreshInterval time.Duration
+	// Stateful says that callers rely on what a process holds: one that takes another's
+	// place refuses them once.
+	Stateful bool
 }
+
+// age is how old the list may be for a call of a tool, below 0 any age.
+func (p Provider) age(t *catalog.Tool, in Instance) time.Duration {
+	switch {
+	case !t.Effectful:
+		return -1
+	case p.BeforeCall:
+		return 0
+	case in.Announces():
+		return -1
+	}
+	return p.RefreshInterval
+}
+
+// Journal is where calls are written down; *journal.Journal is one.
+type Journal interface {
+	// NewID makes the id of a call.
+	NewID() string
+	// Begin writes a call down before it is sent; after an error it must not be.
+	Begin(*journal.Entry) error
+	// End writes down how a call ended that was begun.
+	End(*journal.Entry, journal.End) error
+	// Refuse writes down a call that was never begun, and how it ended.
+	Refuse(*journal.Entry, journal.End) error
+}
+
+// noJournal is where nothing is written down.
+type noJournal struct{}
+
+func (noJournal) NewID() string                            { return "" }
+func (noJournal) Begin(*journal.Entry) error               { return nil }
+func (noJournal) End(*journal.Entry, journal.End) error    { return nil }
+func (noJournal) Refuse(*journal.Entry, journal.End) error { return nil }
 
 // Options is what a broker is made of.
 type Options struct {
@@ -71,10 +116,17 @@ type Options struct {
 	Policy func() *access.Policy
 	// Cleaner takes secrets out of answers and notifications.
 	Cleaner Cleaner
-	// Bare says that exposed names carry no slug.
-	Bare bool
 	// ListWait is how long a list waits for providers that have no catalog yet.
 	ListWait time.Duration
+	// ShownDir is where what clients were shown is kept for the host's next run, "" to
+	// keep it in memory alone.
+	ShownDir string
+	// Journal is where calls are written down. Nil: they are not.
+	Journal Journal
+	// Generation tells the ordinal of what a provider's process is made of, 0 where it
+	// is not known. Nil: it never is.
+	Generation func(slug string) int
+	Logger     *slog.Logger
 }
 
 // Broker brokers discovery and calls. It is safe for concurrent use.
@@ -82,62 +134,57 @@ type Broker struct {
 	opts      Options
 	providers map[string]Provider
 	levels    levels
+	worlds    worlds
+	shown     *recollections
 }
 
 // New returns a broker.
 func New(opts Options) *Broker {
+	if opts.Journal == nil {
+		opts.Journal = noJournal{}
+	}
+	if opts.Generation == nil {
+		opts.Generation = func(string) int { return 0 }
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
 	b := &Broker{opts: opts, providers: make(map[string]Provider, len(opts.Providers))}
+	b.worlds.policy, b.worlds.catalog = opts.Policy, opts.Catalog
+	b.shown = newRecollections(opts.ShownDir, opts.Logger)
 	for _, p := range opts.Providers {
 		b.providers[p.Slug] = p
 	}
 	return b
 }
 
+// Client is the program that a caller uses, as it calls itself: clientInfo. Both are
+// "" where it does not say.
+type Client struct{ Name, Version string }
+
 // Caller is who asks.
 type Caller struct {
-	Principal, Project, Session string
+	// Principal is whose authority it is, Project where; "" where none is declared.
+	Principal, Project string
+	// Session is the client session, "" for a request that belongs to none.
+	Session string
+	Client  Client
 	// Modern says that the caller speaks a stateless revision (2026-07-28 on).
 	Modern bool
 }
 
-// Prepare makes a list worth taking: providers without a catalog are started and
-// waited for, list_wait at most; what comes later is notified. A provider that
-// has failed is not waited for.
-func (b *Broker) Prepare(ctx context.Context, caller Caller) {
-	b.warm(ctx, b.unlisted(caller), b.opts.ListWait)
+// Prepare makes a list worth taking: the caller's providers without a catalog are
+// started and waited for, list_wait at most; what comes later is notified. A
+// provider that has failed is not waited for.
+func (b *Broker) Prepare(ctx context.Context, c Caller) {
+	b.warm(ctx, b.unlisted(b.worlds.world(), c), b.opts.ListWait)
 }
 
-// Tools returns the tools that a caller may see now.
-func (b *Broker) Tools(caller Caller) []*catalog.Tool {
-	var out []*catalog.Tool
-	for _, t := range b.opts.Catalog.Snapshot().Tools() {
-		if b.grants(caller, t) {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// grants says whether a caller may see and call a tool.
-func (b *Broker) grants(caller Caller, t *catalog.Tool) bool {
-	return b.opts.Policy().Decide(caller.Principal, caller.Project, access.Item{Kind: access.KindTool, Provider: t.Provider, Name: t.Name}).Allowed
-}
-
-// find is the tool of an exposed name, if it is the caller's.
-func (b *Broker) find(caller Caller, exposed string) (*catalog.Tool, bool) {
-	t, ok := b.opts.Catalog.Snapshot().Find(exposed)
-	if !ok || !b.grants(caller, t) {
-		return nil, false
-	}
-	return t, true
-}
-
-// unlisted are the caller's providers that have no catalog and have not failed.
-func (b *Broker) unlisted(caller Caller) []string {
-	known, policy := b.opts.Catalog.Snapshot(), b.opts.Policy()
+// unlisted are a caller's providers that have no catalog and have not failed.
+func (b *Broker) unlisted(w *world, c Caller) []string {
 	var out []string
 	for slug := range b.providers {
-		if known.Known(slug) || !policy.Sees(caller.Principal, caller.Project, slug) {
+		if w.snapshot.Known(slug) || !w.sees(c, slug) {
 			continue
 		}
 		if s, ok := b.opts.Sessions.State(slug); ok && s.Failure != nil {
@@ -165,42 +212,6 @@ func (b *Broker) warm(ctx context.Context, slugs []string, wait time.Duration) {
 		})
 	}
 	all.Wait()
-}
-
-// errNotListed is for a name that no catalog knows while there are providers that
-// have none.
-var errNotListed = errors.New("no tool of this name is known yet, and not all providers have listed theirs")
-
-// resolve finds the tool of an exposed name. A name that no catalog knows starts
-// the provider whose slug it carries, if that one has no catalog yet; bare
-// names carry none, so they start all that have none. The error is why that
-// provider did not start in the time of a call that arrived then.
-func (b *Broker) resolve(ctx context.Context, caller Caller, arrived time.Time, exposed string) (*catalog.Tool, string, error) {
-	if t, ok := b.find(caller, exposed); ok {
-		return t, t.Provider, nil
-	}
-	if b.opts.Bare {
-		b.warm(ctx, b.unlisted(caller), b.opts.ListWait)
-		if t, ok := b.find(caller, exposed); ok {
-			return t, t.Provider, nil
-		}
-		if len(b.unlisted(caller)) > 0 {
-			return nil, "", errNotListed // it may be one of theirs
-		}
-		return nil, "", nil
-	}
-	slug, _, ok := strings.Cut(exposed, "_")
-	p, declared := b.providers[slug]
-	if !ok || !declared || !b.opts.Policy().Sees(caller.Principal, caller.Project, slug) || b.opts.Catalog.Snapshot().Known(slug) {
-		return nil, "", nil
-	}
-	ctx, cancel := withLimit(ctx, arrived, p.CallTimeoutMax)
-	defer cancel()
-	if _, err := b.opts.Sessions.Get(ctx, slug); err != nil {
-		return nil, slug, err
-	}
-	t, _ := b.find(caller, exposed)
-	return t, slug, nil
 }
 
 // Capabilities is what the face may advertise to a caller beyond tools.

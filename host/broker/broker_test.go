@@ -51,7 +51,7 @@ func (f *fakeSessions) Get(ctx context.Context, slug string) (Instance, error) {
 	for _, name := range f.tools[slug] {
 		defs = append(defs, json.RawMessage(`{"name":"`+name+`","annotations":{"readOnlyHint":`+readOnly(name)+`}}`))
 	}
-	if err := f.store.Put(slug, slug+"/1", defs); err != nil {
+	if err := f.store.Put(slug, "host/"+slug+"/1", defs); err != nil {
 		return nil, err
 	}
 	return &fakeInstance{f, slug}, nil
@@ -90,6 +90,9 @@ func (i *fakeInstance) Epoch() uint64                                          {
 func (i *fakeInstance) Announces() bool                                        { return true }
 
 func (i *fakeInstance) Do(ctx context.Context, c session.Call) (*rpc.Message, error) {
+	if err := c.Begin(); err != nil {
+		return nil, err
+	}
 	edit := c.Request.Edit()
 	c.Edit(edit)
 	var sent strings.Builder
@@ -314,7 +317,8 @@ func TestUnknownAndHiddenToolsAreOneAnswer(t *testing.T) {
 
 func TestABareNameMayBeOfAProviderThatHasNotListedYet(t *testing.T) {
 	f, b := newFake(t, map[string][]string{"shop": {"pay"}, "slow": {"x"}})
-	b.opts.Bare = true
+	bare := access.New(access.Spec{Names: catalog.NamesBare})
+	b.worlds.policy = func() *access.Policy { return bare }
 	f.mute["slow"] = true
 	reply := b.Call(t.Context(), toolCall(t, `{"name":"x"}`))
 	if reply.Outcome != Unavailable || !strings.HasPrefix(reply.Err.Message, `tool "x" was not called: no tool of this name is known yet`) {
@@ -332,7 +336,7 @@ func TestToolsDoesNotWaitForTheMuteOrTheFailed(t *testing.T) {
 	f.failing["broken"] = &supervise.Failure{Cause: "broken"}
 	var names []string
 	b.Prepare(t.Context(), local)
-	for _, tool := range b.Tools(local) {
+	for _, tool := range b.View(local).Tools() {
 		names = append(names, tool.Exposed)
 	}
 	if diff := cmp.Diff([]string{"a_x", "b_y"}, names); diff != "" {

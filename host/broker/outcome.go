@@ -64,10 +64,13 @@ type ending struct {
 	cause          string // a clause for people
 	advice         string
 	provider, tool string
-	instance       string
-	dispatched     bool
-	retry          Retry
-	annotations    json.RawMessage
+	// revision is that of what the caller sees of the provider, where it was refused
+	// for what it was shown; digest the definition that it is shown instead.
+	revision, digest string
+	instance         string
+	dispatched       bool
+	retry            Retry
+	annotations      json.RawMessage
 }
 
 // data is the error's `data`: the message again, for programs.
@@ -76,6 +79,8 @@ type data struct {
 	Reason      string          `json:"reason"`
 	Provider    string          `json:"provider,omitempty"`
 	Tool        string          `json:"tool,omitempty"`
+	Revision    string          `json:"revision,omitempty"`
+	Digest      string          `json:"digest,omitempty"`
 	Instance    string          `json:"instance,omitempty"`
 	Dispatched  bool            `json:"dispatched"`
 	Retry       Retry           `json:"retry"`
@@ -87,11 +92,12 @@ type data struct {
 func (e ending) reply() Reply {
 	code := map[Outcome]int{Denied: CodeDenied, Stale: CodeStale, Unavailable: CodeUnavailable,
 		Cancelled: CodeUnavailable, Unknown: CodeUnknown}[e.outcome]
-	d, err := json.Marshal(data{e.outcome, e.reason, e.provider, e.tool, e.instance, e.dispatched, e.retry, e.annotations})
+	d, err := json.Marshal(data{e.outcome, e.reason, e.provider, e.tool, e.revision, e.digest, e.instance, e.dispatched, e.retry, e.annotations})
 	if err != nil { // annotations are valid JSON, so this cannot happen; the error must still go out
 		d = nil
 	}
-	return Reply{Outcome: e.outcome, Err: &rpc.Error{Code: code, Message: e.message(), Data: d}}
+	return Reply{Outcome: e.outcome, Reason: e.reason, Dispatched: e.dispatched, Instance: e.instance, Digest: e.digest,
+		Err: &rpc.Error{Code: code, Message: e.message(), Data: d}}
 }
 
 func (e ending) message() string {

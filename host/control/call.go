@@ -70,19 +70,21 @@ func (c *Control) call(ctx context.Context, r CallRequest) (broker.Reply, error)
 	if err := c.opts.Sessions.Start(ctx, r.Provider); err != nil {
 		return broker.Reply{}, err
 	}
-	t := find(c.opts.Broker.Tools(caller), r.Provider, r.Tool)
-	if t == nil {
+	t, ok := c.opts.Broker.View(caller).Tool(r.Provider, r.Tool)
+	if !ok {
 		return broker.Reply{}, fmt.Errorf("%w: provider %q exposes no %q to %q; see `drawbridge tools`", ErrNoTool, r.Provider, r.Tool, caller.Principal)
 	}
-	request, err := message(t.Exposed, arguments)
+	state, _ := c.opts.Sessions.State(r.Provider)
+	request, err := message(t, state.Instance, arguments)
 	if err != nil {
 		return broker.Reply{}, err
 	}
-	return c.opts.Broker.Call(ctx, broker.Call{
+	reply := c.opts.Broker.Call(ctx, broker.Call{
 		Caller:  caller,
 		Request: request,
 		Notify:  func(*rpc.Message) error { return nil },
-	}), nil
+	})
+	return reply, reply.Deliver(func() error { return nil })
 }
 
 // object is the arguments, valid by themselves, so that they cannot end the object
@@ -98,21 +100,18 @@ func (r CallRequest) object() ([]byte, error) {
 	return arguments, nil
 }
 
-// message is a call as a client would send it.
-func message(exposed string, arguments []byte) (*rpc.Message, error) {
-	text := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%s,"arguments":%s}}`, rpc.Quote(exposed), arguments)
+// message is a call as a client would send it. It names the definition and the
+// process that it is meant for: a command remembers neither from one time to the
+// next, so there is nothing else that it could be held to.
+func message(t *catalog.Tool, instance string, arguments []byte) (*rpc.Message, error) {
+	meta := fmt.Sprintf(`"drawbridge/digest":%s`, rpc.Quote(t.Digest))
+	if instance != "" {
+		meta += fmt.Sprintf(`,"drawbridge/instance":%s`, rpc.Quote(instance))
+	}
+	text := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%s,"arguments":%s,"_meta":{%s}}}`, rpc.Quote(t.Exposed), arguments, meta)
 	request, err := rpc.Parse(rpc.FromClient, text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrArguments, err)
 	}
 	return request, nil
-}
-
-func find(tools []*catalog.Tool, provider, name string) *catalog.Tool {
-	for _, t := range tools {
-		if t.Provider == provider && t.Name == name {
-			return t
-		}
-	}
-	return nil
 }

@@ -39,7 +39,7 @@ type Sessions interface {
 
 // Broker is what calls go through; *broker.Broker is one.
 type Broker interface {
-	Tools(broker.Caller) []*catalog.Tool
+	View(broker.Caller) *catalog.View
 	Call(ctx context.Context, c broker.Call) broker.Reply
 }
 

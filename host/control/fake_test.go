@@ -90,7 +90,9 @@ func (h *house) Restart(ctx context.Context, slug string) error {
 	return h.Start(ctx, slug)
 }
 
-func (h *house) Tools(broker.Caller) []*catalog.Tool { return h.store.Snapshot().Tools() }
+func (h *house) View(broker.Caller) *catalog.View {
+	return h.store.Snapshot().View(catalog.Naming{}, func(*catalog.Tool) bool { return true })
+}
 
 func (h *house) Call(ctx context.Context, c broker.Call) broker.Reply { return h.reply(ctx, c) }
 

@@ -69,7 +69,7 @@ func (c *Control) Tools(ctx context.Context, project string) (ToolList, error) {
 		})
 	}
 	all.Wait()
-	for _, t := range c.opts.Broker.Tools(caller) {
+	for _, t := range c.opts.Broker.View(caller).Tools() {
 		list.Tools = append(list.Tools, Tool{t.Exposed, t.Provider, t.Name, t.Digest, t.Effectful, t.Listed})
 		for i := range list.Providers {
 			if list.Providers[i].Name == t.Provider {

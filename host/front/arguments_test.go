@@ -2,12 +2,9 @@ package front
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 )
 
 // annotated is the definition of echo with arguments that headers repeat.
@@ -20,17 +17,7 @@ const annotated = `{"name":"echo","inputSchema":{"type":"object","properties":{
 // setAnnotated gives a broker the tools of definitions as the catalog reads them.
 func (b *fakeBroker) setAnnotated(t testing.TB, defs ...string) {
 	t.Helper()
-	store := catalog.New(catalog.Options{Names: catalog.NamesBare}, []catalog.Provider{{Slug: "p", Tools: []string{"*"}}})
-	var raw []json.RawMessage
-	for _, def := range defs {
-		raw = append(raw, json.RawMessage(def))
-	}
-	if err := store.Put("p", "h/p/1", raw); err != nil {
-		t.Fatal(err)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tools = store.Snapshot().Tools()
+	b.setTools(defs...)
 }
 
 // TestArgumentsMustBeWhatTheirHeadersSay follows the table and the rules of MCP

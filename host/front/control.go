@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -18,7 +19,9 @@ func (s *Server) initialize(_ context.Context, r *request) error {
 		return &rpc.Error{Code: rpc.CodeInvalidParams, Message: `invalid params: "protocolVersion" must be a string`}
 	}
 	version := mcp.NegotiateLegacyVersion(asked)
-	r.session.open(version)
+	client := clientOf(r.Message, "params", "clientInfo")
+	r.session.open(version, client)
+	r.caller.Client = client
 	err := r.result(mcp.InitializeResult{
 		ProtocolVersion: version,
 		Capabilities:    s.capabilities(r.caller),
@@ -51,6 +54,19 @@ func (s *Server) capabilities(caller broker.Caller) mcp.ServerCapabilities {
 		c.Logging = &struct{}{}
 	}
 	return c
+}
+
+// maxClientName bounds what a client calls itself; longer names are cut.
+const maxClientName = 256
+
+// clientOf reads who a client says that it is, at a path. What is no string is not
+// there: it decides nothing but what is remembered under it.
+func clientOf(m *rpc.Message, path ...string) broker.Client {
+	read := func(member string) string {
+		text, _ := m.GetString(append(slices.Clip(path), member)...)
+		return text[:min(len(text), maxClientName)]
+	}
+	return broker.Client{Name: read("name"), Version: read("version")}
 }
 
 func (s *Server) ping(_ context.Context, r *request) error { return r.result(struct{}{}) }

@@ -60,7 +60,7 @@ func TestBothErasShareAPipe(t *testing.T) {
 		t.Errorf("legacy call: %s", m.text)
 	}
 	calls := b.received()
-	if !calls[0].Caller.Modern || calls[0].Caller.Session != "" || calls[1].Caller.Modern || calls[1].Caller.Session == "" {
+	if !calls[0].Caller.Modern || calls[1].Caller.Modern || calls[0].Caller.Session == "" || calls[0].Caller.Session != calls[1].Caller.Session {
 		t.Errorf("callers %+v and %+v", calls[0].Caller, calls[1].Caller)
 	}
 	if calls[0].Caller.Principal != "local" || calls[1].Caller.Principal != "local" {

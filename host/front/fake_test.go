@@ -25,7 +25,8 @@ type fakeBroker struct {
 	noLogging bool
 
 	mu       sync.Mutex
-	tools    []*catalog.Tool
+	store    *catalog.Store
+	shown    []string // exposed names, as they were written
 	levels   map[string]string
 	calls    []broker.Call // as they came
 	ends     []string      // of holds: "cancelled" or "released", by name
@@ -34,7 +35,7 @@ type fakeBroker struct {
 }
 
 func newFakeBroker(tools ...string) *fakeBroker {
-	b := &fakeBroker{levels: map[string]string{}, releases: make(chan struct{}), held: make(chan string, 2048)}
+	b := &fakeBroker{store: catalog.New(catalog.Options{}, []catalog.Provider{{Slug: "fake", Tools: []string{"*"}}}), levels: map[string]string{}, releases: make(chan struct{}), held: make(chan string, 2048)}
 	b.setTools(tools...)
 	return b
 }
@@ -43,20 +44,26 @@ func newFakeBroker(tools ...string) *fakeBroker {
 func (b *fakeBroker) setTools(defs ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tools = nil
+	var raw []json.RawMessage
 	for _, def := range defs {
-		name := def
-		if strings.HasPrefix(def, "{") {
-			var d struct{ Name string }
-			if err := json.Unmarshal([]byte(def), &d); err != nil {
-				panic(err)
-			}
-			name = d.Name
-		} else {
+		if !strings.HasPrefix(def, "{") {
 			def = `{"name":"` + def + `","inputSchema":{"type":"object"}}`
 		}
-		b.tools = append(b.tools, &catalog.Tool{Exposed: name, Listed: json.RawMessage(def), Digest: catalog.DigestTool(json.RawMessage(def))})
+		raw = append(raw, json.RawMessage(def))
 	}
+	if err := b.store.Put("fake", "host/fake/1", raw); err != nil {
+		panic(err)
+	}
+}
+
+// changes gives the clients of s one tool more to see, and tells s.
+func (b *fakeBroker) changes(s *Server) {
+	var defs []string
+	for _, t := range b.View(broker.Caller{}).Tools() {
+		defs = append(defs, string(t.Raw))
+	}
+	b.setTools(append(defs, fmt.Sprintf("another-%d", len(defs)))...)
+	s.ToolsChanged()
 }
 
 func (b *fakeBroker) Prepare(context.Context, broker.Caller) {
@@ -69,11 +76,28 @@ func (b *fakeBroker) Prepare(context.Context, broker.Caller) {
 	}
 }
 
-func (b *fakeBroker) Tools(broker.Caller) []*catalog.Tool {
+func (b *fakeBroker) View(broker.Caller) *catalog.View {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.tools
+	// One snapshot, one view: what is compared are revisions, and those are the same.
+	return b.store.Snapshot().View(catalog.Naming{Names: catalog.NamesBare}, func(*catalog.Tool) bool { return true })
 }
+
+func (b *fakeBroker) Shown(_ broker.Caller, v *catalog.View, from, to int) (undo func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := len(b.shown)
+	for _, t := range v.Tools()[from:to] {
+		b.shown = append(b.shown, t.Exposed)
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.shown = b.shown[:at]
+	}
+}
+
+func (b *fakeBroker) Forget(session string) { b.SetLogLevel(session, "") }
 
 func (b *fakeBroker) SetLogLevel(session, level string) bool {
 	b.mu.Lock()
@@ -126,11 +150,12 @@ func (b *fakeBroker) Call(ctx context.Context, c broker.Call) broker.Reply {
 	b.calls = append(b.calls, c)
 	b.mu.Unlock()
 	name, _ := c.Request.GetString("params", "name")
-	for _, tool := range b.Tools(c.Caller) {
-		if tool.Exposed == name && c.Admit != nil {
-			if refused := c.Admit(tool); refused != nil {
-				return broker.Reply{Err: refused}
-			}
+	if c.Identified != nil {
+		c.Identified("j-" + string(c.Request.ID))
+	}
+	if tool, ok := b.View(c.Caller).Find(name); ok && c.Admit != nil {
+		if refused := c.Admit(tool); refused != nil {
+			return broker.Reply{Err: refused}
 		}
 	}
 	arguments := c.Request.Get("params", "arguments")

@@ -21,14 +21,19 @@ type Broker interface {
 	// Prepare brings lists up to date: it starts what was never listed, and waits a
 	// while for it.
 	Prepare(ctx context.Context, caller broker.Caller)
-	// Tools returns the tools that the caller may see now, in a stable order.
-	Tools(caller broker.Caller) []*catalog.Tool
+	// View is what the caller sees now.
+	View(caller broker.Caller) *catalog.View
+	// Shown notes that the tools [from:to) of a view are being written to the caller;
+	// undo is for when they could not be.
+	Shown(caller broker.Caller, v *catalog.View, from, to int) (undo func())
 	// Call carries a request to a server. Notifications go to c.Notify in order and
 	// on the caller's goroutine, before Call returns and not after. Ending ctx is
 	// the client's cancel.
 	Call(ctx context.Context, c broker.Call) broker.Reply
 	// SetLogLevel records the level that a session wants; the empty level forgets it.
 	SetLogLevel(session, level string) bool
+	// Forget drops all that is kept of a session.
+	Forget(session string)
 	// Capabilities says what the providers have for a caller beyond tools.
 	Capabilities(caller broker.Caller) broker.Capabilities
 }
@@ -126,8 +131,8 @@ func implementation(version string) mcp.Implementation {
 	return mcp.Implementation{Name: "drawbridge", Title: "Drawbridge", Version: version}
 }
 
-// ToolsChanged tells every client once that the tools it may see have changed.
-// It does not block.
+// ToolsChanged tells every client whose own view is another one than it was last
+// shown or told, once. It does not block.
 func (s *Server) ToolsChanged() { s.audience.changed() }
 
 // Log passes on a server's notifications/message that belongs to no call, to the

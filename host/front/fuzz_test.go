@@ -135,7 +135,7 @@ func FuzzHTTPBody(f *testing.F) {
 func FuzzArguments(f *testing.F) {
 	b := newFakeBroker()
 	b.setAnnotated(f, annotated)
-	tool := b.tools[0]
+	tool := b.View(broker.Caller{}).Tools()[0]
 	for _, arguments := range []string{
 		`{"region":"us"}`, `{"Region":"us"}`, `{"region":"us","region":"eu"}`, `{"count":42.0}`, `null`, `[]`,
 		`{"options":{"dry":true},"region":null}`, `{"region":"\ud800"}`, `{"region":{"region":"us"}}`,

@@ -217,6 +217,9 @@ type lease struct {
 	still func() bool
 }
 
+// Over says whether the stream is to end, without a word.
+func (l *lease) Over() bool { return !l.still() }
+
 // errLeaseOver ends a stream; its client comes again and is told.
 var errLeaseOver = errors.New("the client may not have this stream any more")
 

@@ -171,7 +171,8 @@ func (h *web) postModern(w *reply, req *http.Request, r *request, who party) {
 	if r.Method == "subscriptions/listen" {
 		r.writer = h.guard.while(w, req, who)
 	}
-	r.caller = broker.Caller{Principal: who.principal, Project: who.project, Modern: true}
+	r.caller = broker.Caller{Principal: who.principal, Project: who.project, Modern: true,
+		Client: clientOf(r.Message, "params", "_meta", mcp.MetaKeyClientInfo)}
 	r.header = req.Header
 	h.serve(ctx, r)
 }

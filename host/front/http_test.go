@@ -141,8 +141,7 @@ func TestC059_HTTPClientsHearOnceOfAChange(t *testing.T) {
 		}
 	}
 	for range 2 {
-		b.setTools("a", "new")
-		s.front.ToolsChanged()
+		b.changes(s.front)
 		for _, st := range []*stream{s1, s2, modern} {
 			if m := st.next(); m.Method != "notifications/tools/list_changed" {
 				t.Errorf("got %s", m.text)
@@ -154,12 +153,17 @@ func TestC059_HTTPClientsHearOnceOfAChange(t *testing.T) {
 	if m := ls.next(); m.Method != "notifications/tools/list_changed" {
 		t.Errorf("late: %s", m.text)
 	}
-	s.front.ToolsChanged()
+	b.changes(s.front)
 	for _, st := range []*stream{s1, s2, modern, ls} {
 		st.next()
 		st.none()
 	}
-	if m := s.post(listLine, "Mcp-Session-Id", c1).last(t); !strings.Contains(m.text, `"new"`) {
+	// What is no change to a client, it does not hear of.
+	s.front.ToolsChanged()
+	for _, st := range []*stream{s1, modern} {
+		st.none()
+	}
+	if m := s.post(listLine, "Mcp-Session-Id", c1).last(t); !strings.Contains(m.text, `"another-3"`) {
 		t.Errorf("list: %s", m.text)
 	}
 	deaf.none()

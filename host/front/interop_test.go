@@ -82,7 +82,7 @@ func TestAClientOfAnotherMaker(t *testing.T) {
 					defer s.audience.mu.RUnlock()
 					return len(s.audience.all) == 1
 				})
-				s.ToolsChanged()
+				b.changes(s)
 				<-changed
 			})
 		}

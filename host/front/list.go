@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
-	"io"
 	"strconv"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -20,70 +18,85 @@ import (
 // all, since servers change theirs when they like and not every client listens.
 const cacheTTL = 0
 
-// definition is one item of a list: its bytes as clients see them, and what tells
-// it apart from others and from itself at another time.
-type definition struct {
-	listed       json.RawMessage
-	name, digest string
-}
-
-func toolDefinition(t *catalog.Tool) definition {
-	return definition{listed: t.Listed, name: t.Exposed, digest: t.Digest}
-}
-
-// listing makes the handler of a list: it answers with a page of what this caller
-// may see of all, as member of the result, each item in the bytes that its server
-// sent but for the name.
-func listing[T any](member string, all func(Broker, broker.Caller) []T, as func(T) definition) func(*Server, context.Context, *request) error {
-	return func(s *Server, ctx context.Context, r *request) error {
-		cursor, err := cursorOf(r.Message)
-		if err != nil {
-			return err
-		}
-		r.prepare(func() { s.broker.Prepare(ctx, r.caller) })
-		items := all(s.broker, r.caller)
-		stamp := func() stamp { return stampOf(items, as) }
-		from, to, next, err := paginate(len(items), stamp, cursor, s.opts.PageSize)
-		if err != nil {
-			return err
-		}
-		size := 512 + len(s.identity)
-		for _, item := range items[from:to] {
-			size += len(as(item).listed) + 1
-		}
-		list := append(make([]byte, 0, size), `{"`+member+`":[`...)
-		for i, item := range items[from:to] {
-			if i > 0 {
-				list = append(list, ',')
-			}
-			list = append(list, as(item).listed...)
-		}
-		list = append(list, ']')
-		if next != "" {
-			list = append(append(append(list, `,"nextCursor":"`...), next...), '"')
-		}
-		if r.era == modern {
-			list = s.appendModern(list)
-		}
-		return r.answer(rpc.NewResult(r.ID, append(list, '}')))
+// listTools answers with a page of what this caller may see, each definition in
+// the bytes that its server sent but for the name. What exactly that is, by
+// revision and digests, stands in the result's own `_meta`.
+func (s *Server) listTools(ctx context.Context, r *request) error {
+	cursor, err := cursorOf(r.Message)
+	if err != nil {
+		return err
 	}
+	who := kindOf(r.caller)
+	release := s.audience.hold(who)
+	defer release()
+	s.broker.Prepare(ctx, r.caller)
+	view := s.broker.View(r.caller)
+	from, to, next, err := paginate(view, r.caller, cursor, s.opts.PageSize)
+	if err != nil {
+		return err
+	}
+	list := s.appendPage(view, view.Tools()[from:to], r.era)
+	if next != "" {
+		list = append(append(append(list, `,"nextCursor":"`...), next...), '"')
+	}
+	// Before it is written: the client may call in the moment in which it has it.
+	undo := s.broker.Shown(r.caller, view, from, to)
+	s.audience.shown(who, view.Revision())
+	release()
+	if err := r.answer(rpc.NewResult(r.ID, append(list, '}'))); err != nil {
+		undo()
+		return err
+	}
+	return nil
 }
 
-// appendModern adds the members that 2026-07-28 wants of a list.
-func (s *Server) appendModern(list []byte) []byte {
-	list = append(list, `,"resultType":"complete","ttlMs":`...)
-	list = strconv.AppendInt(list, cacheTTL, 10)
-	list = append(list, `,"cacheScope":"`+mcp.CacheScopePrivate+`","_meta":{"`+mcp.MetaKeyServerInfo+`":`...)
-	return append(append(list, s.identity...), '}')
+// appendPage makes the result of a list, without its end.
+func (s *Server) appendPage(view *catalog.View, tools []*catalog.Tool, era era) []byte {
+	size := 512 + len(s.identity)
+	for _, t := range tools {
+		size += len(t.Listed) + len(t.Exposed) + len(t.Digest) + 8
+	}
+	list := append(make([]byte, 0, size), `{"tools":[`...)
+	for i, t := range tools {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, t.Listed...)
+	}
+	list = append(list, ']')
+	if era == modern { // what 2026-07-28 wants of a list
+		list = append(list, `,"resultType":"complete","ttlMs":`...)
+		list = strconv.AppendInt(list, cacheTTL, 10)
+		list = append(list, `,"cacheScope":"`+mcp.CacheScopePrivate+`"`...)
+	}
+	list = append(list, `,"_meta":{"`+metaRevisions+`":`...)
+	list = append(list, encode(view.Revisions())...)
+	list = append(list, `,"`+metaDigests+`":{`...)
+	for i, t := range tools {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(append(append(list, rpc.Quote(t.Exposed)...), `:"`...), t.Digest...)
+		list = append(list, '"')
+	}
+	list = append(list, '}')
+	if era == modern {
+		list = append(append(list, `,"`+mcp.MetaKeyServerInfo+`":`...), s.identity...)
+	}
+	return append(list, '}')
 }
 
-// badCursor is the answer to a cursor that is not ours, or of a list that has
-// changed since: the client is to begin again (MCP 2025-11-25, server/utilities/pagination).
+// badCursor is the answer to a cursor that is not ours, or of another list: the
+// client is to begin again (MCP 2025-11-25, server/utilities/pagination).
 func badCursor(why string) *rpc.Error {
 	return &rpc.Error{Code: rpc.CodeInvalidParams, Message: "invalid params: " + why + "; list again without a cursor"}
 }
 
-const notOurs = "the cursor is not one of ours"
+const (
+	notOurs       = "the cursor is not one of ours"
+	notYours      = "the cursor was given to another client or session"
+	listHasPassed = "the list has changed since this cursor was given"
+)
 
 func cursorOf(m *rpc.Message) (string, error) {
 	_, kind, there := m.FindKind("params", "cursor")
@@ -97,42 +110,67 @@ func cursorOf(m *rpc.Message) (string, error) {
 	return cursor, nil
 }
 
-// stamp tells lists apart: by their definitions, their names and their order.
-type stamp [12]byte
+// mark is a short digest: of whom a cursor was given to, and of what.
+type mark [12]byte
 
-func stampOf[T any](items []T, as func(T) definition) (s stamp) {
+func markOf(parts ...string) (m mark) {
 	h := sha256.New()
-	for _, item := range items {
-		d := as(item)
-		_, _ = io.WriteString(h, d.name+"\x00"+d.digest+"\x00") // a hash takes everything
+	for _, p := range parts {
+		_, _ = h.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(p))), p...)) // a hash takes everything
 	}
-	copy(s[:], h.Sum(nil))
-	return s
+	copy(m[:], h.Sum(nil))
+	return m
 }
 
-// paginate says which part of a list of n a cursor asks for, and the next cursor
-// if there is more. A cursor holds the stamp of the list that it continues, so
-// that pages of two lists never mix, and shows nobody more than his own list.
-func paginate(n int, stampOf func() stamp, cursor string, size int) (from, to int, next string, err error) {
+// place is where a cursor leads: to whose list, of which revision, from where on.
+type place struct {
+	whose, of mark
+	from      uint32
+}
+
+func (p place) String() string {
+	raw := append(append(make([]byte, 0, 2*len(mark{})+4), p.whose[:]...), p.of[:]...)
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(raw, p.from))
+}
+
+func placeOf(cursor string) (p place, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(raw) != 2*len(mark{})+4 {
+		return place{}, false
+	}
+	copy(p.whose[:], raw)
+	copy(p.of[:], raw[len(mark{}):])
+	p.from = binary.BigEndian.Uint32(raw[2*len(mark{}):])
+	return p, true
+}
+
+// paginate says which part of a view a cursor asks for, and the next cursor if
+// there is more. A cursor belongs to one caller and one revision of its view, so
+// pages of two lists never mix; that it shows nobody more than his own view is not
+// its doing, for it is no more than a place in that.
+func paginate(view *catalog.View, c broker.Caller, cursor string, size int) (from, to int, next string, err error) {
+	n := len(view.Tools())
 	if cursor == "" && n <= size {
 		return 0, n, "", nil
 	}
-	mark := stampOf()
+	here := place{whose: markOf(c.Principal, c.Project, c.Session, c.Client.Name, c.Client.Version), of: markOf(view.Revision())}
 	if cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err != nil || len(raw) != len(mark)+4 {
+		switch p, ok := placeOf(cursor); {
+		case !ok:
 			return 0, 0, "", badCursor(notOurs)
-		}
-		if stamp(raw[:len(mark)]) != mark {
-			return 0, 0, "", badCursor("the list has changed since this cursor was given")
-		}
-		if from = int(binary.BigEndian.Uint32(raw[len(mark):])); from >= n {
+		case p.whose != here.whose:
+			return 0, 0, "", badCursor(notYours)
+		case p.of != here.of:
+			return 0, 0, "", badCursor(listHasPassed)
+		case p.from == 0 || int64(p.from) >= int64(n):
 			return 0, 0, "", badCursor(notOurs)
+		default:
+			from = int(p.from)
 		}
 	}
-	to = min(from+size, n)
-	if to < n {
-		next = base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(mark[:], uint32(to)))
+	if to = min(from+size, n); to < n {
+		here.from = uint32(to)
+		next = here.String()
 	}
 	return from, to, next, nil
 }

@@ -23,7 +23,7 @@ func (s *Server) listen(ctx context.Context, r *request) error {
 		return &rpc.Error{Code: rpc.CodeInvalidParams, Message: `invalid params: "notifications" has a member of the wrong type`}
 	}
 	tag := `"_meta":{"` + mcp.MetaKeySubscriptionID + `":` + string(r.ID) + `}`
-	n := newNotices(nil)
+	n := s.newNotices(r.caller, nil)
 	if asked.ToolsListChanged {
 		// Before the acknowledgement: no change shall fall between the two.
 		s.audience.join(n)

@@ -44,7 +44,7 @@ var methods = map[string]*method{
 	// Streams.
 	"subscriptions/listen": {eras: modern, serve: (*Server).listen},
 	// Data: the bytes of clients and servers.
-	"tools/list": {eras: both, serve: listing("tools", Broker.Tools, toolDefinition), cached: true},
+	"tools/list": {eras: both, serve: (*Server).listTools, cached: true},
 	"tools/call": {eras: both, serve: (*Server).call, named: "name"},
 }
 

@@ -18,12 +18,11 @@ func TestC059_StdioClientHearsOnceOfAChange(t *testing.T) {
 		t.Errorf("capabilities: %s", m.Result)
 	}
 	for range 3 {
-		b.setTools("a", "new")
-		s.ToolsChanged()
+		b.changes(s)
 		if m := c.next(); m.Method != "notifications/tools/list_changed" || m.ID != nil {
 			t.Fatalf("after a change: %s", m.text)
 		}
-		if m := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(string(m.Result), `"new"`) {
+		if m := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(string(m.Result), `"another-1"`) {
 			t.Fatalf("list after the change: %s", m.text)
 		}
 	}
@@ -132,7 +131,8 @@ func TestModernLogsOnlyWhenAsked(t *testing.T) {
 }
 
 func TestListenOnStdio(t *testing.T) {
-	s := newServer(t, newFakeBroker())
+	b := newFakeBroker()
+	s := newServer(t, b)
 	c := connect(t, s)
 	listen := func(id, filter string) {
 		c.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{"notifications":` + filter + `,` + modernMeta + `}}`)
@@ -146,7 +146,7 @@ func TestListenOnStdio(t *testing.T) {
 	if m := c.next(); string(m.Params) != `{"notifications":{},"_meta":{"io.modelcontextprotocol/subscriptionId":2}}` {
 		t.Fatalf("of the second %s", m.text)
 	}
-	s.ToolsChanged()
+	b.changes(s)
 	if m := c.next(); m.Method != "notifications/tools/list_changed" || string(m.Params) != `{"_meta":{"io.modelcontextprotocol/subscriptionId":"s1"}}` {
 		t.Errorf("after a change %s", m.text)
 	}
@@ -157,7 +157,7 @@ func TestListenOnStdio(t *testing.T) {
 		defer s.audience.mu.RUnlock()
 		return len(s.audience.all) == 0
 	})
-	s.ToolsChanged()
+	b.changes(s)
 	go s.Close(context.Background())
 	if m := c.next(); string(m.ID) != "2" || string(m.Result) != `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":2}}` {
 		t.Errorf("at the end %s", m.text)

@@ -146,12 +146,13 @@ func TestASessionBelongsToPrincipalAndProject(t *testing.T) {
 // a stream before anything more is written to it.
 func TestATokenThatIsOverEndsAccess(t *testing.T) {
 	gate := newFakeGate()
-	s := newSite(t, newServer(t, newFakeBroker("echo")), func(o *HTTPOptions) { o.Gate = gate })
+	b := newFakeBroker("echo")
+	s := newSite(t, newServer(t, b), func(o *HTTPOptions) { o.Gate = gate })
 	id := s.open()
 	legacy := s.listen(http.MethodGet, "", "Mcp-Session-Id", id)
 	newer := s.listen(http.MethodPost, modernBody("subscriptions/listen", "9", `"notifications":{"toolsListChanged":true}`), modernHeaders("subscriptions/listen")...)
 	newer.next() // the acknowledgement
-	s.front.ToolsChanged()
+	b.changes(s.front)
 	newer.next()
 	legacy.next()
 	gate.set(func() { delete(gate.tokens, testToken) })

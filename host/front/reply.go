@@ -77,6 +77,13 @@ func (w *reply) Flag(code string) {
 	}
 }
 
+// headerCall carries the journal's id of a call.
+const headerCall = "Drawbridge-Call"
+
+// Identify puts the journal's id of a call into the header, which nothing has gone
+// out of yet.
+func (w *reply) Identify(id string) { w.Header().Set(headerCall, id) }
+
 // plain answers with JSON alone.
 func (w *reply) plain(status int, p rpc.Payload) error {
 	if w.lost != nil {

@@ -57,8 +57,7 @@ func (s *Server) serve(ctx context.Context, r *request) {
 	err := r.method.serve(s, ctx, r)
 	var own *rpc.Error
 	if errors.As(err, &own) {
-		r.flag(strconv.Itoa(own.Code))
-		err = r.answer(rpc.NewFailure(r.ID, own))
+		err = r.fail(own)
 	}
 	if err != nil {
 		s.log.Debug("answer not delivered", "method", r.Method, "error", err)
@@ -77,13 +76,23 @@ func (s *Server) survive(r *request) {
 // result answers with a result of the host's own.
 func (r *request) result(v any) error { return r.answer(rpc.NewResult(r.ID, encode(v))) }
 
+// fail answers with an error of the host's own.
+func (r *request) fail(own *rpc.Error) error {
+	r.flag(strconv.Itoa(own.Code))
+	return r.answer(rpc.NewFailure(r.ID, own))
+}
+
+// errUnsaid is for an answer that a client which cancelled is not to get.
+var errUnsaid = errors.New("the client cancelled the request and gets no answer")
+
 // answer sends the response. It is the last that the client hears of the request.
+// The error says that it was not written.
 func (r *request) answer(p rpc.Payload) error {
 	if r.session != nil {
 		r.session.free(r) // before the client can know: it may use the id again at once
 	}
 	if r.silent && r.stopped.Load() {
-		return nil
+		return errUnsaid
 	}
 	if p.Len() == 0 { // its file could not be read; nothing has been written yet
 		p = rpc.NewFailure(r.ID, answerLost())
@@ -96,6 +105,14 @@ func (r *request) answer(p rpc.Payload) error {
 func (r *request) flag(code string) {
 	if w, ok := r.writer.(interface{ Flag(code string) }); ok && r.era == modern {
 		w.Flag(code)
+	}
+}
+
+// identified tells the writer the journal's id of a call, where it has a use for
+// that: over HTTP it stands in a header.
+func (r *request) identified(id string) {
+	if w, ok := r.writer.(interface{ Identify(id string) }); ok && id != "" {
+		w.Identify(id)
 	}
 }
 
@@ -118,16 +135,6 @@ func (r *request) notify(m *rpc.Message) error {
 		_ = r.writer.Notify(p)
 	}
 	return nil
-}
-
-// prepare runs what brings a list up to date, without telling the client of the
-// changes that it is about to see.
-func (r *request) prepare(update func()) {
-	if r.session == nil { // its streams are other requests, which know nothing of this one
-		update()
-		return
-	}
-	r.session.notices.prepare(update)
 }
 
 // answerLost tells of an answer that the host has and cannot pass on.

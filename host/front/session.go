@@ -47,7 +47,8 @@ type session struct {
 	calls sync.WaitGroup
 
 	mu       sync.Mutex
-	version  string // what `initialize` agreed on, "" before
+	version  string        // what `initialize` agreed on, "" before
+	client   broker.Client // as it called itself then
 	level    mcp.LoggingLevel
 	inFlight map[rpc.ID]*request
 	ended    bool
@@ -58,7 +59,7 @@ type party struct{ principal, project string }
 
 func (s *Server) newSession(who party) *session {
 	n := &session{server: s, id: newSessionID(), party: who, ready: make(chan struct{}), inFlight: make(map[rpc.ID]*request)}
-	n.notices = newNotices(n.admits)
+	n.notices = s.newNotices(broker.Caller{Principal: who.principal, Project: who.project, Session: n.id}, n.admits)
 	n.ctx, n.cancel = context.WithCancelCause(s.base)
 	return n
 }
@@ -87,9 +88,9 @@ func (n *session) begin(r *request) (context.Context, *rpc.Error) {
 	ctx, cancel := context.WithCancelCause(n.ctx)
 	r.cancel = cancel
 	r.session = n
-	r.caller = broker.Caller{Principal: n.principal, Project: n.project, Modern: r.era == modern}
-	if r.era == legacy {
-		r.caller.Session = n.id
+	r.caller = broker.Caller{Principal: n.principal, Project: n.project, Session: n.id, Client: n.client, Modern: r.era == modern}
+	if r.era == modern {
+		r.caller.Client = clientOf(r.Message, "params", "_meta", mcp.MetaKeyClientInfo)
 	}
 	n.inFlight[r.ID] = r
 	n.calls.Add(1)
@@ -109,6 +110,7 @@ func (n *session) free(r *request) {
 func (n *session) finish(r *request) {
 	r.cancel(nil)
 	n.free(r)
+	n.leaveIfEnded() // it may have made itself known again
 	n.calls.Done()
 }
 
@@ -126,9 +128,9 @@ func (n *session) cancelled(m *rpc.Message) {
 
 // open notes what `initialize` agreed on; from here on the client hears what is
 // said to all.
-func (n *session) open(version string) {
+func (n *session) open(version string, client broker.Client) {
 	n.mu.Lock()
-	n.version = version
+	n.version, n.client = version, client
 	n.mu.Unlock()
 	n.server.audience.join(n.notices)
 	n.leaveIfEnded()
@@ -196,7 +198,7 @@ func (n *session) leaveIfEnded() {
 	n.mu.Unlock()
 	if ended {
 		n.server.audience.leave(n.notices)
-		n.server.broker.SetLogLevel(n.id, "")
+		n.server.broker.Forget(n.id)
 	}
 }
 

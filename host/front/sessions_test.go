@@ -66,7 +66,8 @@ func TestC029_ClientsAtOnceAreClientsApart(t *testing.T) {
 }
 
 func TestASecondStreamTakesOver(t *testing.T) {
-	s := newSite(t, newServer(t, newFakeBroker()))
+	b := newFakeBroker()
+	s := newSite(t, newServer(t, b))
 	id := s.open()
 	first := s.listen(http.MethodGet, "", "Mcp-Session-Id", id)
 	second := s.listen(http.MethodGet, "", "Mcp-Session-Id", id)
@@ -75,7 +76,7 @@ func TestASecondStreamTakesOver(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the first stream goes on")
 	}
-	s.front.ToolsChanged()
+	b.changes(s.front)
 	if m := second.next(); m.Method != "notifications/tools/list_changed" {
 		t.Errorf("on the second: %s", m.text)
 	}

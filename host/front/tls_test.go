@@ -42,7 +42,8 @@ func TestTheFaceBehindTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := newServer(t, newFakeBroker("echo", "say"))
+	b := newFakeBroker("echo", "say")
+	front := newServer(t, b)
 	srv := httptest.NewUnstartedServer(nil)
 	srv.Config = HTTPServer(front.Handler(HTTPOptions{Listen: srv.Listener.Addr().String(), Gate: newFakeGate()}), slog.New(slog.DiscardHandler))
 	srv.Config.TLSConfig = loaded.Config()
@@ -67,7 +68,7 @@ func TestTheFaceBehindTLS(t *testing.T) {
 		if len(r.events) != 2 {
 			t.Errorf("%s: progress and result: %s", r.Proto, r.body)
 		}
-		front.ToolsChanged()
+		b.changes(front)
 		if m := stream.next(); m.Method != "notifications/tools/list_changed" {
 			t.Errorf("%s: on the stream: %s", r.Proto, m.text)
 		}

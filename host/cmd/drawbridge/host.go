@@ -123,7 +123,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		Redact: h.redactor.Text,
 	})
 	h.cleaner = broker.Cleaner{Secrets: h.redactor.Results, Dir: h.run.Path}
-	h.broker = newBroker(cfg, h)
+	h.broker = h.newBroker()
 	h.front = front.New(front.Options{
 		Broker: h.broker, Version: version, MaxRequest: cfg.Host.MaxRequest, WriteTimeout: cfg.Host.WriteTimeout,
 		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, Project: o.project, SpoolDir: h.run.Path, Logger: h.log,
@@ -203,19 +203,25 @@ func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func(
 	}, catalogued(cfg))
 }
 
-func newBroker(cfg *config.Config, h *host) *broker.Broker {
+// shownFolder is where it is kept in the state dir what clients were shown.
+const shownFolder = "shown"
+
+func (h *host) newBroker() *broker.Broker {
 	var providers []broker.Provider
-	for _, p := range cfg.Providers {
+	for _, p := range h.cfg.Providers {
 		if p.Enabled {
 			providers = append(providers, broker.Provider{
 				Slug: p.Slug, Label: p.Label, MaxMessage: p.Limits.MaxMessage, CallTimeoutMax: p.Limits.CallTimeoutMax,
 				KeepSecrets: !p.RedactResults,
+				Required:    p.Discovery == "required", BeforeCall: p.Recheck == "before_call",
+				RefreshInterval: p.RefreshInterval, Stateful: p.Session.Stateful,
 			})
 		}
 	}
 	return broker.New(broker.Options{
 		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Providers: providers, Cleaner: h.cleaner,
-		Bare: cfg.Host.Names == "bare", ListWait: cfg.Host.ListWait,
+		ListWait: h.cfg.Host.ListWait, ShownDir: filepath.Join(h.cfg.Host.StateDir, shownFolder),
+		Journal: h.journal, Generation: h.generation, Logger: h.log,
 	})
 }
 

@@ -16,7 +16,6 @@ host {
 
 provider "a" {
   plugin           = "stdio"
-  refresh_interval = "1m"
   overlap          = true
   session {
     idle_stop     = "10m"

@@ -1,0 +1,123 @@
+package broker
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// maxClients is how many clients of one principal in one project are remembered,
+// the last used ones. A client that is forgotten is one that was shown nothing; it
+// could have had that by another name.
+const maxClients = 64
+
+// maxClientName bounds the parts of a client's name, which it chooses itself.
+const maxClientName = 200
+
+// owner is whose clients are counted together; clientKey one of them.
+type owner struct{ Principal, Project string }
+
+type clientKey struct {
+	owner
+	Client
+}
+
+func keyOf(c Caller) clientKey {
+	k := clientKey{owner{c.Principal, c.Project}, c.Client}
+	k.Name, k.Version = clipped(k.Name, maxClientName), clipped(k.Version, maxClientName)
+	return k
+}
+
+func clipped(s string, most int) string {
+	if len(s) > most {
+		return s[:most]
+	}
+	return s
+}
+
+// recollections are the memories of all callers: of each client session, and of
+// each client, which outlives its sessions and the host.
+type recollections struct {
+	store shownStore
+
+	sessions sync.Map // string → *recollection
+	clients  sync.Map // clientKey → *memory
+	clock    atomic.Int64
+
+	mu     sync.Mutex // held to add and to forget
+	owners map[owner][]clientKey
+}
+
+func newRecollections(dir string, log *slog.Logger) *recollections {
+	return &recollections{store: shownStore{dir: dir, log: log}, owners: map[owner][]clientKey{}}
+}
+
+// recollection is where to look for what a caller was shown, and where to note it.
+type recollection struct {
+	// own decides: the session's, or that of the client which has none.
+	own *memory
+	// client is the client's, beside a session's; nil where own is it.
+	client *memory
+}
+
+// of returns a caller's. A session begins with what its client was shown before,
+// and is on its own from then on. It has met no instance: it is new to all of them.
+func (r *recollections) of(c Caller) recollection {
+	if c.Session == "" {
+		return recollection{own: r.client(keyOf(c))}
+	}
+	found, ok := r.sessions.Load(c.Session)
+	if !ok {
+		client := r.client(keyOf(c))
+		seed := *client.now.Load()
+		seed.instances = nil
+		found, _ = r.sessions.LoadOrStore(c.Session, &recollection{own: newMemory(&seed, nil), client: client})
+	}
+	return *found.(*recollection) //nolint:forcetypeassert // nothing else is in it
+}
+
+// forget drops a session that has ended.
+func (r *recollections) forget(session string) { r.sessions.Delete(session) }
+
+func (r *recollections) client(k clientKey) *memory {
+	now := r.clock.Add(1)
+	if m, ok := r.clients.Load(k); ok {
+		m := m.(*memory) //nolint:forcetypeassert // nothing else is in it
+		m.used.Store(now)
+		return m
+	}
+	read := r.store.read(k) // before the lock: of two who read it, one is kept
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m, ok := r.clients.Load(k); ok {
+		return m.(*memory) //nolint:forcetypeassert // nothing else is in it
+	}
+	m := newMemory(read, func(s *remembered) { r.store.write(k, s) })
+	m.used.Store(now)
+	r.clients.Store(k, m)
+	keys := append(r.owners[k.owner], k)
+	if len(keys) > maxClients {
+		oldest := slices.MinFunc(keys[:len(keys)-1], func(a, b clientKey) int { return cmp.Compare(r.usedAt(a), r.usedAt(b)) })
+		r.clients.Delete(oldest)
+		keys = slices.DeleteFunc(keys, func(o clientKey) bool { return o == oldest })
+	}
+	r.owners[k.owner] = keys
+	return m
+}
+
+func (r *recollections) usedAt(k clientKey) int64 {
+	if m, ok := r.clients.Load(k); ok {
+		return m.(*memory).used.Load() //nolint:forcetypeassert // nothing else is in it
+	}
+	return 0
+}
+
+// change notes something with all who are to know it.
+func (r recollection) change(f func(*remembered) *remembered) {
+	r.own.change(f)
+	if r.client != nil {
+		r.client.change(f)
+	}
+}

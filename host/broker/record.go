@@ -1,0 +1,56 @@
+package broker
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/drawbridge-mcp/drawbridge/host/journal"
+)
+
+// maxToolName bounds a name that led nowhere, as it is written down: a caller may
+// make it as long as a request.
+const maxToolName = 256
+
+// record writes down how a call ended, before the caller hears of it. It is the
+// one place that does. What cannot be written changes nothing of what happened, so
+// the answer stays.
+func (x *crossing) record(reply *Reply) {
+	reply.ID = x.entry.ID
+	if x.entry.Digest == "" {
+		x.entry.Digest = reply.Digest
+	}
+	end := journal.End{
+		Dispatched: reply.Dispatched, Outcome: string(reply.Outcome), Reason: reply.Reason, Duration: time.Since(x.arrived),
+	}
+	if reply.Message != nil {
+		end.ResultBytes = reply.Message.Size()
+	}
+	var err error
+	if x.begun {
+		err = x.opts.Journal.End(&x.entry, end)
+	} else {
+		switch reply.Outcome {
+		case Denied, Stale:
+			x.entry.Fence = reply.Reason
+		case OK, ToolError, RPCError, Unavailable, Cancelled, Unknown:
+		}
+		if x.entry.Tool == "" {
+			x.entry.Tool = clipText(x.exposed, maxToolName)
+		}
+		err = x.opts.Journal.Refuse(&x.entry, end)
+	}
+	if err != nil {
+		x.opts.Logger.Error("how a call ended could not be written down", "call", x.entry.ID, "outcome", reply.Outcome, "error", err)
+	}
+}
+
+// clipText is the beginning of a text, whole characters alone.
+func clipText(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}

@@ -1,0 +1,300 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+)
+
+func viewOf(t testing.TB, lists map[string][]string) *catalog.View {
+	t.Helper()
+	return snapshotOf(t, lists).View(catalog.Naming{}, func(*catalog.Tool) bool { return true })
+}
+
+func named(name string) string { return `{"name":"` + name + `"}` }
+
+// all shows a view whole.
+func (r *remembered) all(v *catalog.View) *remembered {
+	return r.paged(v, func() *shownList { return listOf(v) }, 0, len(v.Tools()))
+}
+
+func TestAWholeListReplacesWhatWasShown(t *testing.T) {
+	one := viewOf(t, map[string][]string{"shop": {named("a"), named("b")}, "bank": {named("c")}})
+	two := viewOf(t, map[string][]string{"shop": {`{"name":"b","x":1}`, named("d")}})
+	r := nothing.all(one)
+	if r.all(one) != r {
+		t.Error("the same list again is a change")
+	}
+	after := r.all(two)
+	b, _ := two.Find("shop_b")
+	if i := after.find("shop_a"); i == nil || !i.Gone {
+		t.Errorf("what the list lacks: %+v, want gone", i)
+	}
+	if i := after.find("shop_b"); i == nil || i.Digest != b.Digest {
+		t.Errorf("what it has otherwise: %+v", i)
+	}
+	if i := after.find("bank_c"); i == nil || i.Gone {
+		t.Errorf("what it knows nothing of: %+v, want as it was shown", i)
+	}
+	if i := after.find("shop_d"); i == nil || i.Gone {
+		t.Errorf("what is new: %+v", i)
+	}
+	if again := after.all(two); again != after {
+		t.Error("the same list again is a change")
+	}
+	if i := after.all(one).find("shop_a"); i == nil || i.Gone {
+		t.Errorf("what is there again and shown: %+v", i)
+	}
+}
+
+func TestPagesMakeAListOnlyInARow(t *testing.T) {
+	v := viewOf(t, map[string][]string{"shop": {named("a"), named("b"), named("c")}})
+	whole := func() *shownList { return listOf(v) }
+	old := nothing.with("shop_z", &item{Provider: "shop", Name: "z", Digest: "d"})
+	first := old.paged(v, whole, 0, 2)
+	if first.find("shop_a") == nil || first.find("shop_c") != nil || first.find("shop_z").Gone {
+		t.Error("a first page shows what is on it, and nothing else")
+	}
+	if last := first.paged(v, whole, 2, 3); last.find("shop_c") == nil || !last.find("shop_z").Gone {
+		t.Error("the last page completes the list")
+	}
+	if odd := old.paged(v, whole, 2, 3); odd.find("shop_c") == nil || odd.find("shop_z").Gone {
+		t.Error("a page out of the row shows what is on it, and nothing else")
+	}
+}
+
+func TestTooMuchIsForgottenLoudly(t *testing.T) {
+	r := nothing
+	own := map[string]*item{}
+	for i := range maxShown {
+		own[fmt.Sprint("shop_", i)] = (&item{Provider: "shop"}).gone()
+	}
+	r = (&remembered{own: own}).with("shop_x", &item{Provider: "shop", Digest: "d"})
+	if !r.lossy || len(r.own) != 1 || r.find("shop_x") == nil {
+		t.Errorf("lossy %v, %d items", r.lossy, len(r.own))
+	}
+}
+
+func TestCallsWaitForAnAnswerThatIsBeingWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(nothing, nil)
+		writing, written := make(chan struct{}), make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			_ = m.write(func() error {
+				close(writing)
+				<-written
+				m.change(func(r *remembered) *remembered { return r.with("a", &item{Digest: "d"}) })
+				return nil
+			})
+		})
+		<-writing
+		all.Go(func() {
+			if m.arrive(t.Context()).find("a") == nil {
+				t.Error("a call that arrived while the answer was written does not know what it shows")
+			}
+		})
+		synctest.Wait()
+		close(written)
+		all.Wait()
+		// A client that does not take its answer keeps nobody for ever.
+		stuck := make(chan struct{})
+		all.Go(func() { _ = m.write(func() error { <-stuck; return errors.New("gone") }) })
+		synctest.Wait()
+		began := time.Now()
+		m.arrive(t.Context())
+		if waited := time.Since(began); waited != writePatience {
+			t.Errorf("waited %v", waited)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		m.arrive(ctx)
+		close(stuck)
+		all.Wait()
+	})
+}
+
+// storeIn is a store whose log a test reads.
+func storeIn(dir string) (*shownStore, *bytes.Buffer) {
+	var said bytes.Buffer
+	return &shownStore{dir: dir, log: slog.New(slog.NewTextHandler(&said, nil))}, &said
+}
+
+func TestWhatClientsWereShownIsKept(t *testing.T) {
+	dir := t.TempDir()
+	s, said := storeIn(dir)
+	key := clientKey{owner{"ann", "site"}, Client{"claude", "1"}}
+	if r := s.read(key); r != nothing || said.Len() > 0 {
+		t.Errorf("before: %+v %s", r, said)
+	}
+	v := viewOf(t, map[string][]string{"shop": {named("a"), named("b")}})
+	s.write(key, nothing.all(v).with("shop_b", (&item{Provider: "shop", Name: "b"}).gone()).met("shop", "h/shop/1"))
+	r := s.read(key)
+	a, _ := v.Find("shop_a")
+	if i := r.find("shop_a"); i == nil || !i.equal(itemOf(a)) || !r.find("shop_b").Gone || r.instances["shop"] != "h/shop/1" || r.lossy {
+		t.Errorf("after: %+v", r)
+	}
+	for _, other := range []clientKey{{owner{"ann", "site"}, Client{"claude", "2"}}, {owner{"bob", "site"}, Client{"claude", "1"}}, {owner{"ann", ""}, Client{"claude", "1"}}} {
+		if s.read(other) != nothing {
+			t.Errorf("%+v has what another was shown", other)
+		}
+	}
+	if said.Len() > 0 {
+		t.Errorf("log: %s", said)
+	}
+	if info, err := os.Stat(s.path(key)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("file: %v %v", info, err)
+	}
+}
+
+// TestAFileThatIsNotOursIsNoBlankSheet: it is named, what it held counts as unknown,
+// and the next write makes it good.
+func TestAFileThatIsNotOursIsNoBlankSheet(t *testing.T) {
+	key := clientKey{owner{"ann", "site"}, Client{"claude", "1"}}
+	other := clientKey{owner{"ann", "site"}, Client{"claude", "2"}}
+	good := nothing.with("shop_a", &item{Provider: "shop", Name: "a", Digest: "d"})
+	for name, spoil := range map[string]func(t *testing.T, s *shownStore, path string){
+		"half": func(t *testing.T, _ *shownStore, path string) {
+			edit(t, path, func(b []byte) []byte { return b[:len(b)/2] })
+		},
+		"empty": func(t *testing.T, _ *shownStore, path string) { edit(t, path, func([]byte) []byte { return nil }) },
+		"changed": func(t *testing.T, _ *shownStore, path string) {
+			edit(t, path, func(b []byte) []byte { return bytes.Replace(b, []byte(`"d"`), []byte(`"e"`), 1) })
+		},
+		"foreign": func(t *testing.T, _ *shownStore, path string) {
+			edit(t, path, func([]byte) []byte { return []byte("{\"tools\":{}}\n") })
+		},
+		"another's": func(t *testing.T, s *shownStore, path string) { s.write(other, good); move(t, s.path(other), path) },
+		"folder": func(t *testing.T, _ *shownStore, path string) {
+			move(t, path, path+".old")
+			check(t, os.Mkdir(path, 0o700))
+		},
+		"a link": func(t *testing.T, _ *shownStore, path string) {
+			move(t, path, path+".old")
+			check(t, os.Symlink(path+".old", path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, said := storeIn(t.TempDir())
+			s.write(key, good)
+			spoil(t, s, s.path(key))
+			r := s.read(key)
+			if !r.lossy || r.find("shop_a") != nil {
+				t.Errorf("it reads as %+v", r)
+			}
+			if !strings.Contains(said.String(), s.path(key)) {
+				t.Errorf("the log does not name the file: %s", said)
+			}
+			if name == "folder" {
+				return // nothing can take its place
+			}
+			s.write(key, r.with("shop_a", &item{Provider: "shop", Name: "a", Digest: "d2"}))
+			if r = s.read(key); r.find("shop_a") == nil || !r.lossy {
+				t.Errorf("written anew it reads as %+v", r)
+			}
+		})
+	}
+}
+
+func edit(t *testing.T, path string, f func([]byte) []byte) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	check(t, err)
+	check(t, os.WriteFile(path, f(b), 0o600))
+}
+
+func move(t *testing.T, from, to string) { t.Helper(); check(t, os.Rename(from, to)) }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADiskThatTakesNothingIsToldOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "shown")
+	check(t, os.WriteFile(dir, nil, 0o600)) // where the folder is to be
+	s, said := storeIn(dir)
+	key := clientKey{owner{"ann", ""}, Client{}}
+	for range 3 {
+		s.write(key, nothing)
+	}
+	if n := strings.Count(said.String(), "cannot be kept"); n != 1 {
+		t.Errorf("told %d times: %s", n, said)
+	}
+	check(t, os.Remove(dir))
+	s.write(key, nothing)
+	if !strings.Contains(said.String(), "kept again") || s.read(key).lossy {
+		t.Errorf("when it can: %s", said)
+	}
+}
+
+func TestClientsAreBoundedPerOwner(t *testing.T) {
+	r := newRecollections(t.TempDir(), slog.New(slog.DiscardHandler))
+	bob := Caller{Principal: "bob", Client: Client{Name: "his"}}
+	note := func(c Caller, digest string) {
+		r.of(c).change(func(m *remembered) *remembered { return m.with("t", &item{Digest: digest}) })
+	}
+	note(bob, "b")
+	for i := range 3 * maxClients {
+		note(Caller{Principal: "ann", Client: Client{Name: fmt.Sprint(i)}}, "a")
+	}
+	files, err := filepath.Glob(filepath.Join(r.store.dir, "*", "*"))
+	check(t, err)
+	if len(files) != maxClients+1 {
+		t.Errorf("%d files, want %d", len(files), maxClients+1)
+	}
+	count := 0
+	r.clients.Range(func(any, any) bool { count++; return true })
+	if count != maxClients+1 {
+		t.Errorf("%d clients in memory, want %d", count, maxClients+1)
+	}
+	if r.of(bob).own.now.Load().find("t") == nil {
+		t.Error("one owner's many clients make the host forget another's")
+	}
+}
+
+func TestASessionBeginsWithWhatItsClientWasShown(t *testing.T) {
+	r := newRecollections("", slog.New(slog.DiscardHandler))
+	kind := Client{Name: "claude"}
+	show := func(c Caller, digest string) {
+		r.of(c).change(func(m *remembered) *remembered { return m.with("t", &item{Digest: digest}) })
+	}
+	digest := func(c Caller) string {
+		if i := r.of(c).own.now.Load().find("t"); i != nil {
+			return i.Digest
+		}
+		return ""
+	}
+	one, two, three := Caller{Session: "1", Client: kind}, Caller{Session: "2", Client: kind}, Caller{Session: "3", Client: kind}
+	show(one, "d1")
+	if got := digest(two); got != "d1" {
+		t.Errorf("a new session knows %q", got)
+	}
+	show(one, "d2") // from here on each is on its own
+	if got := digest(two); got != "d1" {
+		t.Errorf("after another was shown more it knows %q", got)
+	}
+	if got := digest(three); got != "d2" {
+		t.Errorf("a newer session knows %q", got)
+	}
+	r.forget("2")
+	if got := digest(two); got != "d2" {
+		t.Errorf("forgotten, it knows %q", got)
+	}
+	if r.of(Caller{Session: "4", Client: kind}).own.change(func(m *remembered) *remembered { return m.met("s", "x") }); len(r.of(Caller{Session: "5", Client: kind}).own.now.Load().instances) != 0 {
+		t.Error("a session has met the instances of another")
+	}
+}
