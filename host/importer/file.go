@@ -29,6 +29,8 @@ type FileError struct {
 	// Line and Column count from 1; 0 where the mistake has no place.
 	Line, Column int
 	Problem      string
+	// Empty says that nothing is wrong with the file: there are no servers in it.
+	Empty bool
 }
 
 func (e *FileError) Error() string { return fmt.Sprintf("%s: %s", e.File, e.Place()) }
@@ -123,7 +125,7 @@ func parse(name string, src []byte) (root *node, in format, notes []Note, err er
 	}
 	text = strings.TrimPrefix(text, "\ufeff")
 	if strings.TrimSpace(text) == "" {
-		return nil, in, nil, fail(0, 0, "it is empty")
+		return nil, in, nil, &FileError{File: name, Empty: true, Problem: "it is empty"}
 	}
 	switch in {
 	case inTOML:

@@ -21,11 +21,11 @@ func Read(name string, src []byte, opts Options) (*Import, error) {
 	}
 	groups, whose := groupsOf(root, in)
 	if len(groups) == 0 {
-		return nil, &FileError{File: name, Problem: "it holds no MCP servers: looked for mcpServers, servers, context_servers, mcp_servers and mcp; it has " + keysOf(root)}
+		return nil, &FileError{File: name, Empty: true, Problem: "it holds no MCP servers: looked for mcpServers, servers, context_servers, mcp_servers and mcp; it has " + keysOf(root)}
 	}
 	r := &reader{
 		Import: &Import{File: name, Client: opts.Client, Notes: notes}, opts: opts, root: root,
-		sources: map[string]bool{}, names: map[string]bool{}, usedInputs: map[string]bool{},
+		sources: map[string]bool{}, names: map[string]bool{},
 	}
 	if r.Client == "" {
 		r.Client = clientOf(name, root, whose)
@@ -65,7 +65,6 @@ type reader struct {
 	root *node
 	// sources and names are those that entries have already.
 	sources, names map[string]bool
-	usedInputs     map[string]bool
 }
 
 func (r *reader) note(path, format string, args ...any) {

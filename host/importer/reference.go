@@ -22,7 +22,9 @@ type references struct {
 }
 
 // dollars says whether ${…} means anything to the client.
-func (r references) dollars() bool { return r.dollar || r.prefixed || r.tolerated || r.editor || r.files }
+func (r references) dollars() bool {
+	return r.dollar || r.prefixed || r.tolerated || r.editor || r.files
+}
 
 // reference finds what may be one, for any client.
 var reference = regexp.MustCompile(`\$\{\{[^{}]*\}\}|\$\{[^{}]*\}|\{\{[^{}]*\}\}|\{(?:env|file):[^{}]*\}|%[A-Za-z_][A-Za-z0-9_]*%|\$[A-Za-z_][A-Za-z0-9_]*`)
@@ -161,7 +163,11 @@ func (b *builder) prefixed(s, kind, value, path string) Part {
 		return Part{Kind: FileRef, Value: value}
 	case kind == "input":
 		if input, ok := b.inputs[value]; ok {
-			b.usedInputs[value] = true
+			if !input.Secret && input.Default != nil {
+				b.note(path, "the client asks its user for `%s`; what is written is the default that the file gives", value)
+			} else {
+				b.note(path, "the client asks its user for `%s`; set it here: drawbridge secret set %s", value, secretName(value))
+			}
 			if input.Secret && strings.Contains(path, ".args") {
 				b.noteOnce(strings.TrimRight(path, "[]0123456789"), "a secret input is passed on the command line, where ps shows it")
 			}

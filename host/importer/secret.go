@@ -191,4 +191,3 @@ func (b *builder) valueOf(name, flag, prefix, value, path string, own []string) 
 	}
 	return nil, false
 }
-

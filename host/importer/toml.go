@@ -46,7 +46,12 @@ var quotedText = regexp.MustCompile(`'[^']*'|"[^"]*"|` + "`[^`]*`")
 // withoutValues takes out of a parser's message what it quotes of the file.
 func withoutValues(message string) string {
 	first, _, _ := strings.Cut(message, "\n")
-	return quotedText.ReplaceAllString(first, "…")
+	return quotedText.ReplaceAllStringFunc(first, func(s string) string {
+		if len(s) == 3 { // one character, of the format itself
+			return s
+		}
+		return "…"
+	})
 }
 
 // tomlNode is nil where values are nested too deeply.

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"net"
 	"net/netip"
 	"net/url"
 	"path"
@@ -197,9 +198,15 @@ func (b *builder) checkURL(t Text) {
 		b.fail("its URL cannot be read")
 	case !loopback(u.Hostname()):
 		b.fail("not a local server (%.100s is not this machine)", u.Hostname())
-	case u.Host != "" && u.Host == b.opts.Listen:
+	case b.gateway(u):
 		b.fail("it is this gateway itself (loop)")
 	}
+}
+
+// gateway says whether a URL on this machine is where this program's host answers.
+func (b *builder) gateway(u *url.URL) bool {
+	_, port, err := net.SplitHostPort(b.opts.Listen)
+	return err == nil && port != "0" && u.Port() == port
 }
 
 // withoutCredentials is a URL as a report may show it.
@@ -237,7 +244,7 @@ func (b *builder) loop(command string, args []string) bool {
 				return true
 			}
 		}
-		if b.opts.Listen != "" && strings.HasPrefix(word, "http://"+b.opts.Listen+"/") {
+		if u, err := url.Parse(word); err == nil && strings.HasPrefix(u.Scheme, "http") && loopback(u.Hostname()) && b.gateway(u) {
 			return true
 		}
 	}

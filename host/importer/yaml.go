@@ -4,10 +4,9 @@ import (
 	"errors"
 	"io"
 	"regexp"
-	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // parseYAML reads YAML. A scalar keeps its text as it is written, whatever the
@@ -35,17 +34,15 @@ func parseYAML(name, src string) (*node, []Note, error) {
 	return root, notes, nil
 }
 
-var yamlPlace = regexp.MustCompile(`line (\d+): (.*)`)
-
 func yamlError(name string, err error) error {
 	e := &FileError{File: name, Problem: "it is no valid YAML"}
 	if errors.Is(err, io.EOF) {
-		e.Problem = "it is empty"
+		e.Empty, e.Problem = true, "it is empty"
 		return e
 	}
-	if parts := yamlPlace.FindStringSubmatch(err.Error()); parts != nil {
-		e.Line, _ = strconv.Atoi(parts[1])
-		e.Problem = withoutValues(parts[2])
+	var wrong *yaml.LoadError
+	if errors.As(err, &wrong) {
+		e.Line, e.Column, e.Problem = wrong.Mark.Line, wrong.Mark.Column, withoutValues(wrong.Message)
 	}
 	return e
 }
