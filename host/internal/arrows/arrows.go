@@ -41,6 +41,8 @@ var layers = map[string]int{
 	"control":     6,
 	"plan":        6,
 	"connect":     6,
+	"importer":    6,
+	"clientfile":  6,
 	"broker":      5,
 	"access":      4,
 	"catalog":     4,
