@@ -109,9 +109,11 @@ func (j *joiner) dial(ctx context.Context, start bool) (connect.Stream, error) {
 // find is the host that is meant, if it runs. The error wraps errNoHost if not.
 func (j *joiner) find(ctx context.Context) (*control.Client, error) {
 	path := j.config
-	if path == "" && j.start {
+	if path == "" && j.g.host == "" {
+		// A client is never carried to the host of another configuration than that which is
+		// found where it starts. Where none is, the only host is meant.
 		var err error
-		if path, err = j.g.configPath(); err != nil {
+		if path, err = j.g.configPath(); err != nil && j.start {
 			return nil, err
 		}
 	}
