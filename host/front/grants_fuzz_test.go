@@ -278,7 +278,17 @@ func (st *stage) Warm(ctx context.Context, slug string) error {
 
 func (st *stage) State(string) (session.State, bool) { return session.State{}, true }
 func (st *stage) SetLogLevel(string)                 {}
-func (st *stage) Logging() (declared, unknown bool)  { return false, false }
+
+// Logging is declared by each server that is there, and not known of the others.
+func (st *stage) Logging(of func(string) bool) (declared, unknown bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, slug := range slugs {
+		there := slices.Contains(st.started, slug)
+		declared, unknown = declared || there && of(slug), unknown || !there && of(slug)
+	}
+	return declared, unknown
+}
 
 // instance is a server that does what it is asked.
 type instance struct {
