@@ -373,7 +373,7 @@ type denial struct{ Principal, Project, Provider, Tool, Digest, Outcome, Reason 
 func denials(t testing.TB, p hosttest.Place) []denial {
 	t.Helper()
 	var out []denial
-	for line := range strings.Lines(journal(t, p)) {
+	for line := range strings.Lines(journalOf(t, p)) {
 		var l struct{ Call *denial }
 		if json.Unmarshal([]byte(line), &l) == nil && l.Call != nil {
 			out = append(out, *l.Call)
