@@ -270,10 +270,11 @@ func (x *crossing) stale(w *world, reason string, was *item, t *catalog.Tool) Re
 	view := w.see(x.call.Caller).view
 	var slug string
 	if t != nil {
-		slug = t.Provider
+		slug, x.entry.Tool, x.entry.Digest = t.Provider, t.Name, t.Digest
 	} else {
-		slug = was.Provider
+		slug, x.entry.Tool, x.entry.Digest = was.Provider, was.Name, ""
 	}
+	x.entry.Provider = slug
 	end := stale(reason, was, t, view.Revisions()[slug])
 	mark, _ := view.Instance(slug)
 	end.instance = mark
