@@ -175,6 +175,11 @@ func (m *model) Get(_ context.Context, slug string) (Instance, error) {
 	return s, nil
 }
 
+func (m *model) Warm(ctx context.Context, slug string) error {
+	_, err := m.Get(ctx, slug)
+	return err
+}
+
 func (m *model) State(string) (session.State, bool) { return session.State{}, true }
 func (m *model) SetLogLevel(string)                 {}
 func (m *model) Logging() (bool, bool)              { return false, false }
