@@ -127,6 +127,9 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 
 // take is Call without the journal's last line.
 func (x *crossing) take(ctx context.Context) Reply {
+	if reply, done := x.bypass(ctx); done {
+		return reply
+	}
 	if problem := x.read(); problem != "" {
 		return x.malformed(problem)
 	}
