@@ -337,7 +337,12 @@ func (x *crossing) cross(ctx context.Context, in Instance, epoch uint64, tool **
 	}
 	x.entry.Instance, x.entry.Generation = mark, x.opts.Generation(slug)
 	still := func() bool { return in.Epoch() == epoch && x.opts.Policy() == w.policy }
-	reply, err := x.dispatch(ctx, in, t, func() error { return x.begin(t, fence, still) })
+	reply, err := x.dispatch(ctx, in, t, func() error { return x.begin(t, fence, still) }, func() error {
+		if !still() { // the server did not read for a while
+			return errLate
+		}
+		return nil
+	})
 	if errors.Is(err, errMoved) {
 		return Reply{}, true
 	}
@@ -403,11 +408,12 @@ func (x *crossing) begin(t *catalog.Tool, fence Fence, still func() bool) error 
 // dispatch hands the call to an instance and classifies what comes back. It is
 // the only place that does either, and it sends once. The error is begin's
 // errMoved, or nil.
-func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool, begin func() error) (Reply, error) {
+func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool, begin, last func() error) (Reply, error) {
 	answer, err := in.Do(ctx, session.Call{
 		Request: x.call.Request,
 		Modern:  x.call.Caller.Modern,
 		Begin:   begin,
+		Last:    last,
 		Notify:  x.cleanNotify(tool.Provider, x.call.Notify),
 		Edit: func(e *rpc.Editor) {
 			e.SetString(tool.Name, "params", "name").RemovePrefix(metaPrefix, "params", "_meta")
