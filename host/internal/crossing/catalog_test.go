@@ -54,20 +54,27 @@ func catalogs(t testing.TB, p hosttest.Place) []string {
 	return files
 }
 
-// revisions are those of the list of now, by provider.
-func revisions(t testing.TB, c hosttest.Client) map[string]string {
+// listMeta is what the host says of a list.
+type listMeta struct {
+	Revisions map[string]string `json:"drawbridge/revisions"`
+	Digests   map[string]string `json:"drawbridge/digests"`
+}
+
+func metaOf(t testing.TB, c hosttest.Client) listMeta {
 	t.Helper()
 	r := c.Request(t, "tools/list", "{}")
 	var list struct {
-		Meta struct {
-			Revisions map[string]string `json:"drawbridge/revisions"`
-		} `json:"_meta"`
+		Meta listMeta `json:"_meta"`
 	}
 	if err := json.Unmarshal(r.Result, &list); err != nil {
 		t.Fatalf("tools/list: %v: %s", err, r.Raw)
 	}
-	return list.Meta.Revisions
+	return list.Meta
 }
+
+// revisions are those of the list of now, by provider, digests those of its tools.
+func revisions(t testing.TB, c hosttest.Client) map[string]string { return metaOf(t, c).Revisions }
+func digests(t testing.TB, c hosttest.Client) map[string]string   { return metaOf(t, c).Digests }
 
 // marked are the processes of all instances.
 func marked(p hosttest.Place) []hosttest.Process {
@@ -197,6 +204,58 @@ func TestC087_TheToolsOfBeforeAreGone(t *testing.T) {
 		if n := len(changes(c)); n != 1 {
 			t.Errorf("%d list_changed", n)
 		}
+	})
+}
+
+// TestC091_TheDefinitionChangesBetweenListAndCall: before the host can know of it,
+// the call passes as what the client was shown; after that it is refused once, and
+// shown what there is. A call that names a digest never runs under another.
+func TestC091_TheDefinitionChangesBetweenListAndCall(t *testing.T) {
+	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+		shelve(t, p, "pay to")
+		c := open(config(t, p, "", filing(p)))
+		names(t, c)
+		before := digests(t, c)["fake_pay"]
+		shelve(t, p, "pay target")
+		pay := func(meta string) hosttest.Reply {
+			return c.Request(t, "tools/call", `{"name":"fake_pay","arguments":{"to":"x"}`+meta+`}`)
+		}
+		naming := func(digest string) string { return `,"_meta":{"drawbridge/digest":` + encoded(digest) + `}` }
+		if r := pay(""); r.Error != nil { // nothing was announced yet
+			t.Errorf("as listed: %s", r.Error)
+		}
+		if r := tool(t, c, "fake_notify", "{}"); r.Error != nil {
+			t.Fatal(string(r.Error))
+		}
+		// The announcement came before that answer, so that the host has read it.
+		for n, meta := range []string{"", naming(before)} {
+			if e := errorOf(t, pay(meta)); e.Code != -31002 || e.Data.Reason != "definition_changed" || e.Data.Dispatched {
+				t.Errorf("call %d after the change: %+v", n+1, e)
+			}
+		}
+		if n := len(calls(t, p, "pay")); n != 1 {
+			t.Errorf("%d calls reached the server", n)
+		}
+		now := digests(t, c)["fake_pay"]
+		if now == before || now == "" {
+			t.Errorf("the digest is %q, was %q", now, before)
+		}
+		for n, meta := range []string{"", naming(now)} {
+			if r := pay(meta); r.Error != nil {
+				t.Errorf("call %d as it is now: %s", n+1, r.Error)
+			}
+		}
+		if n := len(calls(t, p, "pay")); n != 3 {
+			t.Errorf("%d calls reached the server", n)
+		}
+	})
+}
+
+// calls are those of one tool that the filing server received.
+func calls(t testing.TB, p hosttest.Place, name string) []fakeserver.Message {
+	t.Helper()
+	return slices.DeleteFunc(received(t, p, "fake"), func(m fakeserver.Message) bool {
+		return !strings.Contains(string(m.Params), `"name":`+encoded(name))
 	})
 }
 
