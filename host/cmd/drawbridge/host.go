@@ -49,15 +49,16 @@ type host struct {
 	gate       *access.Gate
 	identities *access.OIDC
 	// lock is the lock file in force, nil without locked = true.
-	lock     atomic.Pointer[lock.File]
-	plugins  plugins
-	journal  *journal.Journal
-	catalog  *catalog.Store
-	sessions *session.Manager
-	cleaner  broker.Cleaner
-	broker   *broker.Broker
-	front    *front.Server
-	control  *control.Control
+	lock       atomic.Pointer[lock.File]
+	plugins    plugins
+	journal    *journal.Journal
+	callIDs    *journal.CallIDs
+	catalog    *catalog.Store
+	sessions   *session.Manager
+	cleaner    broker.Cleaner
+	broker     *broker.Broker
+	front      *front.Server
+	control    *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
 	// reloads keeps what a reload needs to know of the start and of other reloads.
@@ -104,7 +105,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		h.release()
 		return nil, err
 	}
-	if err := h.openJournal(); err != nil {
+	if err := h.openJournal(ctx); err != nil {
 		h.release()
 		return nil, err
 	}
