@@ -201,8 +201,9 @@ func (x *crossing) malformed(problem string) Reply {
 
 // resolve finds the tool of the exposed name in what the caller sees. A name that
 // no catalog knows starts the provider whose slug it carries, if the caller has
-// anything to do with it and it has no catalog yet; bare names carry none, so they
-// start all that have none. Without a tool, the reply says how the call ends.
+// anything to do with it and it has listed nothing since the host runs: what is
+// remembered of it may be of long ago. Bare names carry no slug, so they start all
+// that have no catalog. Without a tool, the reply says how the call ends.
 func (x *crossing) resolve(ctx context.Context) (*catalog.Tool, Reply) {
 	c := x.call.Caller
 	w := x.worlds.world()
@@ -222,7 +223,8 @@ func (x *crossing) resolve(ctx context.Context) (*catalog.Tool, Reply) {
 	}
 	slug, _, ok := strings.Cut(x.exposed, "_")
 	p, declared := x.providers[slug]
-	if !ok || !declared || w.snapshot.Known(slug) || !w.sees(c, slug) {
+	mark, _ := w.snapshot.Instance(slug)
+	if !ok || !declared || mark != "" || !w.sees(c, slug) {
 		return nil, x.absent(w)
 	}
 	ctx, cancel := withLimit(ctx, x.arrived, p.CallTimeoutMax)

@@ -163,6 +163,29 @@ func TestAListThatDiffersReplacesTheOneOfTheDisk(t *testing.T) {
 	})
 }
 
+// TestAToolThatTheDiskDoesNotKnowIsAskedFor: what is remembered may be of long ago,
+// so that a name which is not in it starts the server before it is refused.
+func TestAToolThatTheDiskDoesNotKnowIsAskedFor(t *testing.T) {
+	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+		shelve(t, p, "a")
+		path := config(t, p, "", filing(p))
+		before := open(path)
+		names(t, before)
+		leave(t, before)
+		shelve(t, p, "a", "b")
+		c := open(path)
+		if r := tool(t, c, "fake_b", "{}"); r.Error != nil {
+			t.Errorf("b: %s", r.Error)
+		}
+		if e := errorOf(t, tool(t, c, "fake_none", "{}")); e.Data.Outcome != "denied" {
+			t.Errorf("a tool that there is not: %+v", e)
+		}
+		if n := starts(logged(t, p, "fake")); n != 2 {
+			t.Errorf("the server was started %d times", n-1)
+		}
+	})
+}
+
 // TestC087_TheToolsOfBeforeAreGone: a server that was killed comes back with other
 // tools. A client is told of it once; calls by what it was shown before are refused,
 // with the new revision; then it lists, and can call what there is.
