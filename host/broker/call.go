@@ -127,6 +127,9 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 
 // take is Call without the journal's last line.
 func (x *crossing) take(ctx context.Context) Reply {
+	if reply, done := x.bypass(ctx); done {
+		return reply
+	}
 	if problem := x.read(); problem != "" {
 		return x.malformed(problem)
 	}
@@ -278,10 +281,11 @@ func (x *crossing) stale(w *world, reason string, was *item, t *catalog.Tool) Re
 	view := w.see(x.call.Caller).view
 	var slug string
 	if t != nil {
-		slug = t.Provider
+		slug, x.entry.Tool, x.entry.Digest = t.Provider, t.Name, t.Digest
 	} else {
-		slug = was.Provider
+		slug, x.entry.Tool, x.entry.Digest = was.Provider, was.Name, ""
 	}
+	x.entry.Provider = slug
 	end := stale(reason, was, t, view.Revisions()[slug])
 	mark, _ := view.Instance(slug)
 	end.instance = mark
