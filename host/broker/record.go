@@ -27,13 +27,16 @@ func (x *crossing) record(ctx context.Context, reply *Reply) {
 		end.ResultBytes = reply.Message.Size()
 	}
 	x.unclaim(ctx, reply, end)
+	if x.audit != "" {
+		end.Reason = x.audit
+	}
 	var err error
 	if x.begun {
 		err = x.opts.Journal.End(&x.entry, end)
 	} else {
 		switch reply.Outcome {
 		case Denied, Stale:
-			x.entry.Fence = reply.Reason
+			x.entry.Fence = end.Reason
 		case OK, ToolError, RPCError, Unavailable, Cancelled, Unknown:
 		}
 		if x.entry.Tool == "" {

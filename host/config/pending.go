@@ -29,7 +29,6 @@ const (
 
 // pendings are consulted in order; the first line that fits counts.
 var pendings = []pending{
-	{"host.locked", "true", refuse, "There is no lock file, and definitions are not compared. Remove it."},
 	{"host.surface", "search", refuse, `Every tool is shown under its own name. Remove it, or set "direct".`},
 	{"project.surface", "search", refuse, `Every tool is shown under its own name. Remove it, or set "direct".`},
 	{"provider.session.scope", "client", refuse, "There is one server process for each provider. Remove it."},
