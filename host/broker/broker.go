@@ -128,6 +128,8 @@ type Options struct {
 	ShownDir string
 	// Journal is where calls are written down. Nil: they are not.
 	Journal Journal
+	// CallIDs remembers the calls that carry an id. Nil: ids mean nothing.
+	CallIDs CallIDs
 	// Generation tells the ordinal of what a provider's process is made of, 0 where it
 	// is not known. Nil: it never is.
 	Generation func(slug string) int

@@ -105,6 +105,10 @@ type crossing struct {
 
 	entry journal.Entry
 	begun bool
+	// sum is the hash of the arguments of a call with an id, once it is made; claimed
+	// says that the id is this call's.
+	sum     []byte
+	claimed bool
 	// audit is why a call was refused, where its caller is told something else.
 	audit string
 }
@@ -121,7 +125,7 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 		c.Identified(x.entry.ID)
 	}
 	reply := x.take(ctx)
-	x.record(&reply)
+	x.record(ctx, &reply)
 	return reply
 }
 
@@ -138,6 +142,9 @@ func (x *crossing) take(ctx context.Context) Reply {
 	tool, end := x.resolve(ctx)
 	if tool == nil {
 		return end
+	}
+	if reply := x.repeated(ctx, tool); reply != nil {
+		return *reply
 	}
 	w := x.worlds.world()
 	if _, refused := x.judge(w, tool); refused != nil {
@@ -188,11 +195,16 @@ func (x *crossing) read() (problem string) {
 	if x.exposed, ok = r.GetString("params", "name"); !ok {
 		return `params.name is missing or no string: say which tool to call`
 	}
-	for key, to := range map[string]*string{metaDigest: &x.digest, metaInstance: &x.instance} {
+	for key, to := range map[string]*string{metaDigest: &x.digest, metaInstance: &x.instance, metaCallID: &x.entry.CallID} {
 		if _, kind, there := r.FindKind("params", "_meta", key); there && kind != 'n' {
 			if *to, ok = r.GetString("params", "_meta", key); !ok || *to == "" {
 				return fmt.Sprintf(`_meta[%q] must be a string that is not empty`, key)
 			}
+		}
+	}
+	if x.entry.CallID != "" {
+		if err := journal.CheckCallID(x.entry.CallID); err != nil {
+			return err.Error()
 		}
 	}
 	return ""
@@ -348,8 +360,8 @@ func (x *crossing) cross(ctx context.Context, in Instance, epoch uint64, tool **
 		}
 	}
 	x.entry.Instance, x.entry.Generation = mark, x.opts.Generation(slug)
-	still := func() bool { return in.Epoch() == epoch && x.opts.Policy() == w.policy }
-	reply, err := x.dispatch(ctx, in, t, func() error { return x.begin(t, fence, still) }, func() error {
+	still := func() bool { return in.Epoch() == epoch && x.opts.Policy() == w.policy && x.opts.Lock() == w.lock }
+	reply, err := x.dispatch(ctx, in, t, func() error { return x.begin(ctx, t, fence, still) }, func() error {
 		if !still() { // the server did not read for a while
 			return errLate
 		}
@@ -386,9 +398,12 @@ func (x *crossing) replaced(view *catalog.View, t *catalog.Tool, mark string) Re
 // begin is the last step before a call is sent: it looks whether all is still as
 // it was decided, writes the call down, and binds a first use. After an error
 // nothing is sent.
-func (x *crossing) begin(t *catalog.Tool, fence Fence, still func() bool) error {
+func (x *crossing) begin(ctx context.Context, t *catalog.Tool, fence Fence, still func() bool) error {
 	if !still() {
 		return errMoved
+	}
+	if err := x.claim(ctx, t); err != nil {
+		return err
 	}
 	if err := x.opts.Journal.Begin(&x.entry); err != nil {
 		return &unjournaled{err}
@@ -433,6 +448,9 @@ func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool
 	})
 	if errors.Is(err, errMoved) {
 		return Reply{}, errMoved
+	}
+	if taken := (*repeat)(nil); errors.As(err, &taken) {
+		return taken.reply, nil
 	}
 	if err == nil {
 		err = forged(answer)
