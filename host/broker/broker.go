@@ -10,6 +10,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 )
@@ -114,6 +115,10 @@ type Options struct {
 	Providers []Provider
 	// Policy is the policy in force, asked anew each time.
 	Policy func() *access.Policy
+	// Lock is the lock file in force, asked anew each time; with one, only the
+	// definitions that it approves are shown and run. It returns nil where none is in
+	// force; so does a nil Lock.
+	Lock func() *lock.File
 	// Cleaner takes secrets out of answers and notifications.
 	Cleaner Cleaner
 	// ListWait is how long a list waits for providers that have no catalog yet.
@@ -149,8 +154,11 @@ func New(opts Options) *Broker {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opts.Lock == nil {
+		opts.Lock = func() *lock.File { return nil }
+	}
 	b := &Broker{opts: opts, providers: make(map[string]Provider, len(opts.Providers))}
-	b.worlds.policy, b.worlds.catalog = opts.Policy, opts.Catalog
+	b.worlds.policy, b.worlds.lock, b.worlds.catalog = opts.Policy, opts.Lock, opts.Catalog
 	b.shown = newRecollections(opts.ShownDir, opts.Logger)
 	for _, p := range opts.Providers {
 		b.providers[p.Slug] = p
@@ -220,8 +228,12 @@ type Capabilities struct {
 	Logging bool
 }
 
-// Capabilities says what the providers have for a caller.
-func (b *Broker) Capabilities(Caller) Capabilities {
+// Capabilities says what the providers have for a caller. It is what a session asks
+// first: what its client was shown until then is what it begins with.
+func (b *Broker) Capabilities(c Caller) Capabilities {
+	if c.Session != "" {
+		b.shown.of(c)
+	}
 	declared, unknown := b.opts.Sessions.Logging()
 	return Capabilities{Logging: declared || unknown}
 }

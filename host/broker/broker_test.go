@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,12 @@ type fakeSessions struct {
 	tools   map[string][]string // what a provider lists once started
 	failing map[string]*supervise.Failure
 	mute    map[string]bool // never becomes ready
+	// defs are a provider's definitions in place of tools; runs count its processes,
+	// from 1 on.
+	defs map[string][]json.RawMessage
+	runs map[string]int
+	// getting is called by each Get.
+	getting func()
 	started []string
 	level   string
 	do      func(ctx context.Context, c session.Call) (*rpc.Message, error)
@@ -38,8 +45,12 @@ type fakeSessions struct {
 func (f *fakeSessions) Get(ctx context.Context, slug string) (Instance, error) {
 	f.mu.Lock()
 	f.started = append(f.started, slug)
-	failure, mute := f.failing[slug], f.mute[slug]
+	failure, mute, defs, getting := f.failing[slug], f.mute[slug], f.defs[slug], f.getting
+	in := &fakeInstance{f, slug, fmt.Sprintf("host/%s/%d", slug, f.runs[slug]+1)}
 	f.mu.Unlock()
+	if getting != nil {
+		getting()
+	}
 	if failure != nil {
 		return nil, failure
 	}
@@ -47,14 +58,16 @@ func (f *fakeSessions) Get(ctx context.Context, slug string) (Instance, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	var defs []json.RawMessage
 	for _, name := range f.tools[slug] {
+		if f.defs[slug] != nil {
+			break
+		}
 		defs = append(defs, json.RawMessage(`{"name":"`+name+`","annotations":{"readOnlyHint":`+readOnly(name)+`}}`))
 	}
-	if err := f.store.Put(slug, "host/"+slug+"/1", defs); err != nil {
+	if err := f.store.Put(slug, in.mark, defs); err != nil {
 		return nil, err
 	}
-	return &fakeInstance{f, slug}, nil
+	return in, nil
 }
 
 func readOnly(name string) string {
@@ -81,9 +94,10 @@ func (f *fakeSessions) Logging() (bool, bool)    { return false, true }
 type fakeInstance struct {
 	f    *fakeSessions
 	slug string
+	mark string
 }
 
-func (i *fakeInstance) Mark() string { return "host/" + i.slug + "/1" }
+func (i *fakeInstance) Mark() string { return i.mark }
 
 func (i *fakeInstance) Current(context.Context, time.Duration) (uint64, error) { return 0, nil }
 func (i *fakeInstance) Epoch() uint64                                          { return 0 }
@@ -113,7 +127,8 @@ var (
 
 func newFake(t *testing.T, tools map[string][]string) (*fakeSessions, *Broker) {
 	t.Helper()
-	f := &fakeSessions{tools: tools, failing: map[string]*supervise.Failure{}, mute: map[string]bool{}}
+	f := &fakeSessions{tools: tools, failing: map[string]*supervise.Failure{}, mute: map[string]bool{},
+		defs: map[string][]json.RawMessage{}, runs: map[string]int{}}
 	var declared []catalog.Provider
 	var providers []Provider
 	for slug := range tools {

@@ -105,6 +105,8 @@ type crossing struct {
 
 	entry journal.Entry
 	begun bool
+	// audit is why a call was refused, where its caller is told something else.
+	audit string
 }
 
 // Call takes a caller's request to its tool's server and returns how it ended.
@@ -244,6 +246,10 @@ var errNotListed = errors.New("no tool of this name is known yet, and not all pr
 // shown it and it is no longer there, and else one and the same answer for what
 // never was, what it was told is gone, and what it may not have.
 func (x *crossing) absent(w *world) Reply {
+	if t, ok := w.quarantined(x.call.Caller, x.exposed); ok {
+		// The journal has what the caller is not told.
+		x.entry.Provider, x.entry.Tool, x.entry.Digest, x.audit = t.Provider, t.Name, t.Digest, auditQuarantined
+	}
 	was := x.was.find(x.exposed)
 	if was == nil || was.Gone || !w.admits(x.call.Caller, was.Provider, was.Name) {
 		return unknownTool(x.exposed)

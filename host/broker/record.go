@@ -25,13 +25,16 @@ func (x *crossing) record(reply *Reply) {
 	if reply.Message != nil {
 		end.ResultBytes = reply.Message.Size()
 	}
+	if x.audit != "" {
+		end.Reason = x.audit
+	}
 	var err error
 	if x.begun {
 		err = x.opts.Journal.End(&x.entry, end)
 	} else {
 		switch reply.Outcome {
 		case Denied, Stale:
-			x.entry.Fence = reply.Reason
+			x.entry.Fence = end.Reason
 		case OK, ToolError, RPCError, Unavailable, Cancelled, Unknown:
 		}
 		if x.entry.Tool == "" {

@@ -63,7 +63,7 @@ var attributeCases = []attributeCase{
 	{"plugin.version", `"1.2"`, "Plugins.acme.Version", "1.2", []string{`1.2`, `""`}},
 	{"plugin.mtls", `true`, "Plugins.acme.MTLS", true, []string{badBool}},
 
-	{"provider.plugin", `"stdio"`, "Providers.0.Plugin", "stdio", []string{`"http"`, `"acme"`, `1`, `""`}},
+	{"provider.plugin", `"stdio"`, "Providers.0.Plugin", "stdio", []string{`"htttp"`, `"acme"`, `1`, `""`}},
 	{"provider.description", `"x"`, "Providers.0.Description", "x", []string{`[]`}},
 	{"provider.enabled", `"true"`, "Providers.0.Enabled", true, []string{badBool, `null`}},
 	{"provider.required", `true`, "Providers.0.Required", true, []string{badBool}},

@@ -8,7 +8,7 @@ import (
 )
 
 // Builtin are the names of the plugins in the host's own binary.
-var Builtin = []string{"stdio"}
+var Builtin = []string{"stdio", "http"}
 
 // root is the whole language: what may stand at the top of a file.
 func root(c *Config, at place) body {

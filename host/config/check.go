@@ -97,10 +97,6 @@ func (c *Config) checkPluginOf(d *decoder, p *Provider, src *hclsyntax.Block) {
 		return
 	}
 	at, summary := rangeIn(src, "plugin"), "Unknown plugin"
-	if slices.Contains(reservedPlugins, p.Plugin) {
-		d.errorf(at, fmt.Sprintf("The plugin %q is not in force yet", p.Plugin), "Built in so far: %s.", strings.Join(Builtin, ", "))
-		return
-	}
 	if near := nearest(p.Plugin, known); near != "" {
 		d.errorf(at, summary, "Did you mean %q?", near)
 		return
@@ -114,7 +110,7 @@ const pluginPrefix = "drawbridge-provider-"
 // findPlugin looks in plugin_dir for the plugin that a provider names. Whether it
 // may run is the lock file's to say.
 func (c *Config) findPlugin(p *Provider, src *hclsyntax.Block) bool {
-	if slug, err := Slug(p.Plugin); c.Host.PluginDir == "" || err != nil || slug != p.Plugin || slices.Contains(reservedPlugins, p.Plugin) {
+	if slug, err := Slug(p.Plugin); c.Host.PluginDir == "" || err != nil || slug != p.Plugin || slices.Contains(Builtin, p.Plugin) {
 		return false
 	}
 	path := filepath.Join(c.Host.PluginDir, pluginPrefix+p.Plugin)

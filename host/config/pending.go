@@ -29,8 +29,6 @@ const (
 
 // pendings are consulted in order; the first line that fits counts.
 var pendings = []pending{
-	{"host.locked", "true", refuse, "There is no lock file, and definitions are not compared. Remove it."},
-	{"host.journal.sync", "full", refuse, "No journal is written. Remove it."},
 	{"host.surface", "search", refuse, `Every tool is shown under its own name. Remove it, or set "direct".`},
 	{"project.surface", "search", refuse, `Every tool is shown under its own name. Remove it, or set "direct".`},
 	{"provider.session.scope", "client", refuse, "There is one server process for each provider. Remove it."},
@@ -38,7 +36,6 @@ var pendings = []pending{
 
 	{"project.grant.rate", "", note, "Calls are not counted."},
 	{"host.watch", "true", note, "Start the host again to have a change in force."},
-	{"host.journal", "", note, "No journal is written."},
 	{"host.artifacts", "", note, "Results of any size are passed as they are."},
 	{"provider.overlap", "true", note, "There is no reload."},
 	{"provider.session.idle_stop", "", note, "Server processes run until the host stops."},

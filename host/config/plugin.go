@@ -15,9 +15,6 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/shared/checksum"
 )
 
-// reservedPlugins are the names that are, or will be, built in.
-var reservedPlugins = append([]string{"http"}, Builtin...)
-
 // pluginSource is a plugin block as far as one attribute of it means nothing
 // without the others.
 type pluginSource struct {
@@ -67,7 +64,7 @@ func (d *decoder) addPlugin(c *Config, p *Plugin, src *hclsyntax.Block) {
 		d.errorf(label, "Bad name of a plugin", "The name must hold lower case letters, digits and single dashes only, at most %d characters.", MaxSlug)
 		return
 	}
-	if slices.Contains(reservedPlugins, p.Name) {
+	if slices.Contains(Builtin, p.Name) {
 		d.errorf(label, "Name of a built-in plugin", "The plugin %q is built in. Give this one another name.", p.Name)
 		return
 	}

@@ -120,6 +120,9 @@ func (b *fakeBroker) levelOf() map[string]string {
 	return out
 }
 
+// Sees says that everybody sees everything but the provider "hidden".
+func (b *fakeBroker) Sees(_ broker.Caller, provider string) bool { return provider != "hidden" }
+
 func (b *fakeBroker) Capabilities(broker.Caller) broker.Capabilities {
 	return broker.Capabilities{Logging: !b.noLogging}
 }

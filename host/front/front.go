@@ -34,6 +34,8 @@ type Broker interface {
 	SetLogLevel(session, level string) bool
 	// Forget drops all that is kept of a session.
 	Forget(session string)
+	// Sees says whether the caller has anything to do with a provider.
+	Sees(caller broker.Caller, provider string) bool
 	// Capabilities says what the providers have for a caller beyond tools.
 	Capabilities(caller broker.Caller) broker.Capabilities
 }
@@ -135,16 +137,16 @@ func implementation(version string) mcp.Implementation {
 // shown or told, once. It does not block.
 func (s *Server) ToolsChanged() { s.audience.changed() }
 
-// Log passes on a server's notifications/message that belongs to no call, to the
-// sessions whose level admits it. It does not block, and keeps nothing of a
+// Log passes on a provider's notifications/message that belongs to no call, to the
+// sessions that have to do with the provider and whose level admits it. It does not block, and keeps nothing of a
 // message in a file. Clients of the stateless era get none: since 2026-07-28 a
 // message belongs to the request that asked for it, and to no other stream.
-func (s *Server) Log(level string, m *rpc.Message) {
+func (s *Server) Log(provider, level string, m *rpc.Message) {
 	if m.Size() > rpc.SpoolOver {
 		s.log.Warn("a log message of a server is too large to pass on", "bytes", m.Size())
 		return
 	}
-	s.audience.say(mcp.LoggingLevel(level), m.Payload())
+	s.audience.say(provider, mcp.LoggingLevel(level), m.Payload())
 }
 
 // Close takes no more requests and ends all streams, and waits for the requests in

@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(roleEnv); dir != "" {
 		os.Exit(claims(dir))
 	}
+	if dir := os.Getenv(writerEnv); dir != "" {
+		os.Exit(writes(dir))
+	}
 	goleakMain(m)
 }
 

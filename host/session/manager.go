@@ -17,7 +17,8 @@ import (
 type Listener interface {
 	// Opened is called when a server has answered the handshake, before its first list.
 	Opened(slug, instance string, s Server)
-	// Tools gets a complete list: raw definitions in the server's order.
+	// Tools gets a complete list: raw definitions in the server's order. A list that is
+	// read again and is the same, byte for byte, is not handed over again.
 	Tools(slug, instance string, defs []json.RawMessage)
 	// Log gets a notifications/message that belongs to no single call, and owns it.
 	Log(slug, instance, level string, m *rpc.Message)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -24,6 +25,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
@@ -46,8 +48,11 @@ type host struct {
 	// gate holds the policy in force, identities what verifies issuers' tokens for it.
 	gate       *access.Gate
 	identities *access.OIDC
+	// lock is the lock file in force, nil without locked = true.
+	lock       atomic.Pointer[lock.File]
 	plugins    plugins
 	journal    *journal.Journal
+	callIDs    *journal.CallIDs
 	catalog    *catalog.Store
 	sessions   *session.Manager
 	cleaner    broker.Cleaner
@@ -100,7 +105,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		h.release()
 		return nil, err
 	}
-	if err := h.openJournal(); err != nil {
+	if err := h.openJournal(ctx); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -218,7 +223,7 @@ func (h *host) newBroker() *broker.Broker {
 		}
 	}
 	return broker.New(broker.Options{
-		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Providers: providers, Cleaner: h.cleaner,
+		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Lock: h.lock.Load, Providers: providers, Cleaner: h.cleaner,
 		ListWait: h.cfg.Host.ListWait, ShownDir: filepath.Join(h.cfg.Host.StateDir, shownFolder),
 		Journal: h.journal, Generation: h.generation, Logger: h.log,
 	})
@@ -230,6 +235,9 @@ func (h *host) newBroker() *broker.Broker {
 func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if problem := checkTemp(); problem != nil {
+		return hcl.Diagnostics{problem}
+	}
+	if problem := h.relock(); problem != nil {
 		return hcl.Diagnostics{problem}
 	}
 	all := h.plugins.prepare(ctx, h.cfg)
@@ -334,7 +342,7 @@ func (u upward) Log(slug, _, level string, m *rpc.Message) {
 			return
 		}
 	}
-	u.h.front.Log(level, m)
+	u.h.front.Log(slug, level, m)
 	_ = m.Close() // what the clients were given is theirs
 }
 

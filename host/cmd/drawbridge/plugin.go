@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/drawbridge-mcp/drawbridge/plugins/http"
 	"github.com/drawbridge-mcp/drawbridge/plugins/stdio"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 	"github.com/drawbridge-mcp/drawbridge/shared/sdk"
@@ -10,7 +11,11 @@ import (
 // use the public contract and nothing else.
 var builtin = map[string]func() provider.Provider{
 	"stdio": stdio.New,
+	"http":  http.New,
 }
+
+// checkOnly says why a built-in plugin that cannot run servers yet fails every start.
+var checkOnly = map[string]string{"http": http.NotYet}
 
 // asPlugin says whether this process is to be a built-in plugin: `drawbridge
 // plugin NAME`, as the host starts it.

@@ -90,9 +90,12 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 	return pl.launcher.Validate(ctx, spec)
 }
 
-// decode decodes the config block of p.
+// decode decodes the config block of p. From then on its secrets are known.
 func (pl plugins) decode(p *config.Provider, schema provider.Schema) (d config.Decoded, diags, missing hcl.Diagnostics) {
-	return config.DecodeBody(p, schema, pl.secrets)
+	d, diags, missing = config.DecodeBody(p, schema, pl.secrets)
+	pl.redactor.Add(d.Secrets...)
+	pl.redactor.AddSecret(d.FromSecret...)
+	return d, diags, missing
 }
 
 // prepared is one provider, checked.
@@ -140,8 +143,6 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		return out
 	}
 	decoded, diags, missing := pl.decode(p, about.Config)
-	pl.redactor.Add(decoded.Secrets...)
-	pl.redactor.AddSecret(decoded.FromSecret...)
 	out.schema, out.decoded, out.mistakes = &about.Config, decoded, diags
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
 	if missing.HasErrors() {
@@ -165,6 +166,10 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		return out
 	}
 	out.faults = append(out.faults, located...)
+	if reason, ok := checkOnly[p.Plugin]; ok {
+		// Failed at once: starting it again and again would say the same.
+		out.spec.Fault = &supervise.Failure{Provider: p.Slug, Label: p.Label, Where: place(nil, p.Range), Phase: supervise.PhasePlugin, Cause: reason}
+	}
 	return out
 }
 

@@ -58,6 +58,7 @@ What crosses the bridge is what the file on disk declares, and nothing else.`,
 		newStatus(g),
 		newRestart(g),
 		newLogs(g),
+		newCalls(g),
 		newVersion(g),
 	)
 	return root
