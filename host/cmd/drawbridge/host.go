@@ -49,16 +49,16 @@ type host struct {
 	gate       *access.Gate
 	identities *access.OIDC
 	// lock is the lock file in force, nil without locked = true.
-	lock       atomic.Pointer[lock.File]
-	plugins    plugins
-	journal    *journal.Journal
-	callIDs    *journal.CallIDs
-	catalog    *catalog.Store
-	sessions   *session.Manager
-	cleaner    broker.Cleaner
-	broker     *broker.Broker
-	front      *front.Server
-	control    *control.Control
+	lock     atomic.Pointer[lock.File]
+	plugins  plugins
+	journal  *journal.Journal
+	callIDs  *journal.CallIDs
+	catalog  *catalog.Store
+	sessions *session.Manager
+	cleaner  broker.Cleaner
+	broker   *broker.Broker
+	front    *front.Server
+	control  *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
 	// reloads keeps what a reload needs to know of the start and of other reloads.
