@@ -71,8 +71,8 @@ func TestLocked(t *testing.T) {
 	if n := len(received(t, p, "fake")); n != 2 {
 		t.Errorf("the server received %d calls, want those of notify and get", n)
 	}
-	if n := strings.Count(journaled(t, p), `"quarantined"`); n < 3 {
-		t.Errorf("%d quarantined attempts are in the journal, want 3:\n%s", n, journaled(t, p))
+	if n := strings.Count(journalOf(t, p), `"quarantined"`); n < 3 {
+		t.Errorf("%d quarantined attempts are in the journal, want 3:\n%s", n, journalOf(t, p))
 	}
 
 	// Approving does not need a restart.
@@ -102,8 +102,8 @@ func sees(t testing.TB, c hosttest.Client) string {
 	return strings.Join(all, " ")
 }
 
-// journaled is all that the journals of a place's hosts hold.
-func journaled(t testing.TB, p hosttest.Place) string {
+// journalOf is all that the journals of a place's hosts hold.
+func journalOf(t testing.TB, p hosttest.Place) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(p.Path("state"), "journal", "*"))
 	if err != nil {
