@@ -125,7 +125,7 @@ var (
 	open  = access.New(access.Spec{})
 )
 
-func newFake(t *testing.T, tools map[string][]string) (*fakeSessions, *Broker) {
+func newFake(t testing.TB, tools map[string][]string) (*fakeSessions, *Broker) {
 	t.Helper()
 	f := &fakeSessions{tools: tools, failing: map[string]*supervise.Failure{}, mute: map[string]bool{},
 		defs: map[string][]json.RawMessage{}, runs: map[string]int{}}
@@ -142,7 +142,7 @@ func newFake(t *testing.T, tools map[string][]string) (*fakeSessions, *Broker) {
 	return f, New(Options{Sessions: f, Catalog: f.store, Policy: func() *access.Policy { return open }, Providers: providers, ListWait: 50 * time.Millisecond})
 }
 
-func message(t *testing.T, text string) *rpc.Message {
+func message(t testing.TB, text string) *rpc.Message {
 	t.Helper()
 	origin := rpc.FromClient
 	if !strings.Contains(text, `"method"`) {
