@@ -22,9 +22,7 @@ func (x *crossing) record(reply *Reply) {
 	end := journal.End{
 		Dispatched: reply.Dispatched, Outcome: string(reply.Outcome), Reason: reply.Reason, Duration: time.Since(x.arrived),
 	}
-	if reply.Message != nil {
-		end.ResultBytes = reply.Message.Size()
-	}
+	end.ResultBytes, end.Artifacts = reply.size, reply.artifacts
 	if x.audit != "" {
 		end.Reason = x.audit
 	}
