@@ -132,7 +132,10 @@ func (m *model) refused(c *modelCaller, s *modelServer, tool string, reply Reply
 	if !m.may(c, s.slug, tool) {
 		m.rt.Fatalf("%s is not granted, and its caller is told %s", exposed, reply.Err.Message)
 	}
-	if c.refused[exposed] == version && !odd {
+	// The server may have been down when it was refused: that another process has come
+	// up since is a change of its own.
+	came := d.Reason == reasonInstanceReplaced && c.met[s.slug] != s.Mark()
+	if c.refused[exposed] == version && !odd && !came {
 		m.rt.Fatalf("%s was refused twice, and nothing had changed: %s", exposed, reply.Err.Message)
 	}
 	if !delivered {
