@@ -28,9 +28,9 @@ type Sessions interface {
 	// SetLogLevel tells servers the most verbose level that any client wants. It does
 	// not block.
 	SetLogLevel(level string)
-	// Logging says whether a server that is known declares logging, and whether
-	// any provider's capabilities are still unknown.
-	Logging() (declared, unknown bool)
+	// Logging says whether a server that is known declares logging, and whether the
+	// capabilities of one are still unknown; of the providers that of says.
+	Logging(of func(slug string) bool) (declared, unknown bool)
 }
 
 // Instance is one running server, as a call needs it.
@@ -236,6 +236,7 @@ func (b *Broker) Capabilities(c Caller) Capabilities {
 	if c.Session != "" {
 		b.shown.of(c)
 	}
-	declared, unknown := b.opts.Sessions.Logging()
+	w := b.worlds.world()
+	declared, unknown := b.opts.Sessions.Logging(func(slug string) bool { return w.sees(c, slug) })
 	return Capabilities{Logging: declared || unknown}
 }

@@ -89,7 +89,14 @@ func (f *fakeSessions) State(slug string) (session.State, bool) {
 }
 
 func (f *fakeSessions) SetLogLevel(level string) { f.level = level }
-func (f *fakeSessions) Logging() (bool, bool)    { return false, true }
+func (f *fakeSessions) Logging(of func(string) bool) (bool, bool) {
+	for slug := range f.tools {
+		if of(slug) {
+			return false, true
+		}
+	}
+	return false, false
+}
 
 type fakeInstance struct {
 	f    *fakeSessions
@@ -125,7 +132,7 @@ var (
 	open  = access.New(access.Spec{})
 )
 
-func newFake(t *testing.T, tools map[string][]string) (*fakeSessions, *Broker) {
+func newFake(t testing.TB, tools map[string][]string) (*fakeSessions, *Broker) {
 	t.Helper()
 	f := &fakeSessions{tools: tools, failing: map[string]*supervise.Failure{}, mute: map[string]bool{},
 		defs: map[string][]json.RawMessage{}, runs: map[string]int{}}
@@ -142,7 +149,7 @@ func newFake(t *testing.T, tools map[string][]string) (*fakeSessions, *Broker) {
 	return f, New(Options{Sessions: f, Catalog: f.store, Policy: func() *access.Policy { return open }, Providers: providers, ListWait: 50 * time.Millisecond})
 }
 
-func message(t *testing.T, text string) *rpc.Message {
+func message(t testing.TB, text string) *rpc.Message {
 	t.Helper()
 	origin := rpc.FromClient
 	if !strings.Contains(text, `"method"`) {
@@ -478,5 +485,16 @@ func TestAdmitSeesTheDefinitionThatTakesTheCall(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"pay", "pay"}, saw); diff != "" || len(f.got) != 1 {
 		t.Errorf("%d messages dispatched, want 1; admitted (-want +got):\n%s", len(f.got), diff)
+	}
+}
+
+// What a provider has is no capability to who has nothing to do with it.
+func TestCapabilitiesAreTheCallers(t *testing.T) {
+	_, b := newFake(t, map[string][]string{"state": {"get"}})
+	if !b.Capabilities(local).Logging {
+		t.Error("whoever has everything is offered no logging")
+	}
+	if b.Capabilities(Caller{Principal: "stranger"}).Logging {
+		t.Error("a stranger is offered logging")
 	}
 }

@@ -131,6 +131,9 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 
 // take is Call without the journal's last line.
 func (x *crossing) take(ctx context.Context) Reply {
+	if reply, done := x.bypass(ctx); done {
+		return reply
+	}
 	if problem := x.read(); problem != "" {
 		return x.malformed(problem)
 	}
@@ -213,8 +216,9 @@ func (x *crossing) malformed(problem string) Reply {
 
 // resolve finds the tool of the exposed name in what the caller sees. A name that
 // no catalog knows starts the provider whose slug it carries, if the caller has
-// anything to do with it and it has no catalog yet; bare names carry none, so they
-// start all that have none. Without a tool, the reply says how the call ends.
+// anything to do with it and it has listed nothing since the host runs: what is
+// remembered of it may be of long ago. Bare names carry no slug, so they start all
+// that have no catalog. Without a tool, the reply says how the call ends.
 func (x *crossing) resolve(ctx context.Context) (*catalog.Tool, Reply) {
 	c := x.call.Caller
 	w := x.worlds.world()
@@ -234,7 +238,8 @@ func (x *crossing) resolve(ctx context.Context) (*catalog.Tool, Reply) {
 	}
 	slug, _, ok := strings.Cut(x.exposed, "_")
 	p, declared := x.providers[slug]
-	if !ok || !declared || w.snapshot.Known(slug) || !w.sees(c, slug) {
+	mark, _ := w.snapshot.Instance(slug)
+	if !ok || !declared || mark != "" || !w.sees(c, slug) {
 		return nil, x.absent(w)
 	}
 	ctx, cancel := withLimit(ctx, x.arrived, p.CallTimeoutMax)
@@ -288,10 +293,11 @@ func (x *crossing) stale(w *world, reason string, was *item, t *catalog.Tool) Re
 	view := w.see(x.call.Caller).view
 	var slug string
 	if t != nil {
-		slug = t.Provider
+		slug, x.entry.Tool, x.entry.Digest = t.Provider, t.Name, t.Digest
 	} else {
-		slug = was.Provider
+		slug, x.entry.Tool, x.entry.Digest = was.Provider, was.Name, ""
 	}
+	x.entry.Provider = slug
 	end := stale(reason, was, t, view.Revisions()[slug])
 	mark, _ := view.Instance(slug)
 	end.instance = mark
@@ -354,8 +360,13 @@ func (x *crossing) cross(ctx context.Context, in Instance, epoch uint64, tool **
 		}
 	}
 	x.entry.Instance, x.entry.Generation = mark, x.opts.Generation(slug)
-	still := func() bool { return in.Epoch() == epoch && x.opts.Policy() == w.policy }
-	reply, err := x.dispatch(ctx, in, t, func() error { return x.begin(ctx, t, fence, still) })
+	still := func() bool { return in.Epoch() == epoch && x.opts.Policy() == w.policy && x.opts.Lock() == w.lock }
+	reply, err := x.dispatch(ctx, in, t, func() error { return x.begin(ctx, t, fence, still) }, func() error {
+		if !still() { // the server did not read for a while
+			return errLate
+		}
+		return nil
+	})
 	if errors.Is(err, errMoved) {
 		return Reply{}, true
 	}
@@ -424,11 +435,12 @@ func (x *crossing) begin(ctx context.Context, t *catalog.Tool, fence Fence, stil
 // dispatch hands the call to an instance and classifies what comes back. It is
 // the only place that does either, and it sends once. The error is begin's
 // errMoved, or nil.
-func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool, begin func() error) (Reply, error) {
+func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool, begin, last func() error) (Reply, error) {
 	answer, err := in.Do(ctx, session.Call{
 		Request: x.call.Request,
 		Modern:  x.call.Caller.Modern,
 		Begin:   begin,
+		Last:    last,
 		Notify:  x.cleanNotify(tool.Provider, x.call.Notify),
 		Edit: func(e *rpc.Editor) {
 			e.SetString(tool.Name, "params", "name").RemovePrefix(metaPrefix, "params", "_meta")

@@ -93,9 +93,9 @@ func badCursor(why string) *rpc.Error {
 }
 
 const (
-	notOurs       = "the cursor is not one of ours"
-	notYours      = "the cursor was given to another client or session"
-	listHasPassed = "the list has changed since this cursor was given"
+	notOurs   = "the cursor is not one of ours"
+	notYours  = "the cursor was given to another client or session"
+	notOfThis = "the list has changed since this cursor was given"
 )
 
 func cursorOf(m *rpc.Message) (string, error) {
@@ -161,7 +161,7 @@ func paginate(view *catalog.View, c broker.Caller, cursor string, size int) (fro
 		case p.whose != here.whose:
 			return 0, 0, "", badCursor(notYours)
 		case p.of != here.of:
-			return 0, 0, "", badCursor(listHasPassed)
+			return 0, 0, "", badCursor(notOfThis)
 		case p.from == 0 || int64(p.from) >= int64(n):
 			return 0, 0, "", badCursor(notOurs)
 		default:
