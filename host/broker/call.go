@@ -62,6 +62,9 @@ type Reply struct {
 	// Replaced is the instance that the caller used before, where another has taken
 	// its place and the result has to say so; else "".
 	Replaced string
+	// size is that of the server's answer, artifacts are what was kept of it.
+	size      int64
+	artifacts []string
 	// delivered notes what the caller knows once it has the answer. Nil: nothing.
 	delivered func()
 	// writing is where calls wait that arrive while the answer is written.
@@ -158,6 +161,11 @@ func (x *crossing) take(ctx context.Context) Reply {
 	}
 	ctx, cancel := withLimit(ctx, x.arrived, p.CallTimeoutMax)
 	defer cancel()
+	leave, refused := x.admit(ctx, w, tool)
+	if refused != nil {
+		return *refused
+	}
+	defer leave()
 	var (
 		unread error  // why the tools of an instance could not be read again
 		on     string // that instance
@@ -458,7 +466,9 @@ func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool
 	if err == nil {
 		outcome, redacted := classify(answer), false
 		if answer, redacted, err = x.cleanAnswer(tool.Provider, answer); err == nil {
-			return Reply{Outcome: outcome, Dispatched: true, Message: answer, Redacted: redacted}, nil
+			reply := Reply{Outcome: outcome, Dispatched: true, Redacted: redacted, size: answer.Size()}
+			reply.Message, reply.artifacts = x.bound(answer, tool)
+			return reply, nil
 		}
 	}
 	end := ending{provider: tool.Provider, tool: tool.Name, instance: in.Mark(), annotations: tool.Annotations}

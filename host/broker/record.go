@@ -23,7 +23,8 @@ func (x *crossing) record(ctx context.Context, reply *Reply) {
 	end := journal.End{
 		Dispatched: reply.Dispatched, Outcome: string(reply.Outcome), Reason: reply.Reason, Duration: time.Since(x.arrived),
 	}
-	if reply.Message != nil {
+	end.ResultBytes, end.Artifacts = reply.size, reply.artifacts
+	if reply.Message != nil && end.ResultBytes == 0 { // of a repeat
 		end.ResultBytes = reply.Message.Size()
 	}
 	x.unclaim(ctx, reply, end)
