@@ -27,7 +27,11 @@ const (
 	// ledgerNotice is how long a host may take to notice that a process is gone. A
 	// call that it hands to such a one is as good as in flight at the kill.
 	ledgerNotice = 2 * time.Second
+	// ledgerBetween is how many calls are answered between two kills, on average.
+	ledgerBetween = 60
 )
+
+var ledgerRoles = []string{"server", "plugin", "guard", "host"}
 
 // ledgerCall is one call, as its caller knows it.
 type ledgerCall struct {
@@ -56,8 +60,8 @@ type ledgerRow struct {
 
 // ledger is the test under way.
 type ledger struct {
-	place  place
-	flying atomic.Int64
+	place            place
+	flying, answered atomic.Int64
 
 	mu    sync.Mutex
 	next  *sync.Cond // a new host is there
@@ -88,6 +92,8 @@ func (l *ledger) pay(n int) {
 		c.outcome = "ok"
 		if r.Error != nil {
 			c.outcome = r.Error.Data.Outcome
+		} else {
+			l.answered.Add(1)
 		}
 	case <-h.ended:
 	}
@@ -152,15 +158,20 @@ func TestLedger(t *testing.T) {
 	done := make(chan struct{})
 	go func() { callers.Wait(); close(done) }()
 	var kills []ledgerKill
-	for running := true; running; {
+	over := func() bool {
 		select {
 		case <-done:
-			running = false
-			continue
-		case <-time.After(10*time.Millisecond + rand.N(100*time.Millisecond)):
+			return true
+		default:
+			return false
 		}
-		role := []string{"server", "plugin", "guard", "host"}[rand.N(4)]
-		if k, killed := l.kill(t, role, config); killed {
+	}
+	for !over() {
+		// Killed again before it has answered, a tree shows nothing.
+		enough := l.answered.Load() + rand.Int64N(2*ledgerBetween)
+		eventually(t, "answers", func() bool { return over() || l.answered.Load() > enough })
+		time.Sleep(rand.N(5 * time.Millisecond)) // the moment is to be any
+		if k, killed := l.kill(t, ledgerRoles[rand.N(len(ledgerRoles))], config); killed {
 			kills = append(kills, k)
 		}
 	}
