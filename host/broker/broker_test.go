@@ -89,7 +89,14 @@ func (f *fakeSessions) State(slug string) (session.State, bool) {
 }
 
 func (f *fakeSessions) SetLogLevel(level string) { f.level = level }
-func (f *fakeSessions) Logging() (bool, bool)    { return false, true }
+func (f *fakeSessions) Logging(of func(string) bool) (bool, bool) {
+	for slug := range f.tools {
+		if of(slug) {
+			return false, true
+		}
+	}
+	return false, false
+}
 
 type fakeInstance struct {
 	f    *fakeSessions
@@ -478,5 +485,16 @@ func TestAdmitSeesTheDefinitionThatTakesTheCall(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"pay", "pay"}, saw); diff != "" || len(f.got) != 1 {
 		t.Errorf("%d messages dispatched, want 1; admitted (-want +got):\n%s", len(f.got), diff)
+	}
+}
+
+// What a provider has is no capability to who has nothing to do with it.
+func TestCapabilitiesAreTheCallers(t *testing.T) {
+	_, b := newFake(t, map[string][]string{"state": {"get"}})
+	if !b.Capabilities(local).Logging {
+		t.Error("whoever has everything is offered no logging")
+	}
+	if b.Capabilities(Caller{Principal: "stranger"}).Logging {
+		t.Error("a stranger is offered logging")
 	}
 }

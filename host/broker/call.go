@@ -62,6 +62,9 @@ type Reply struct {
 	// Replaced is the instance that the caller used before, where another has taken
 	// its place and the result has to say so; else "".
 	Replaced string
+	// size is that of the server's answer, artifacts are what was kept of it.
+	size      int64
+	artifacts []string
 	// delivered notes what the caller knows once it has the answer. Nil: nothing.
 	delivered func()
 	// writing is where calls wait that arrive while the answer is written.
@@ -105,6 +108,10 @@ type crossing struct {
 
 	entry journal.Entry
 	begun bool
+	// sum is the hash of the arguments of a call with an id, once it is made; claimed
+	// says that the id is this call's.
+	sum     []byte
+	claimed bool
 	// audit is why a call was refused, where its caller is told something else.
 	audit string
 }
@@ -121,7 +128,7 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 		c.Identified(x.entry.ID)
 	}
 	reply := x.take(ctx)
-	x.record(&reply)
+	x.record(ctx, &reply)
 	return reply
 }
 
@@ -139,6 +146,9 @@ func (x *crossing) take(ctx context.Context) Reply {
 	if tool == nil {
 		return end
 	}
+	if reply := x.repeated(ctx, tool); reply != nil {
+		return *reply
+	}
 	w := x.worlds.world()
 	if _, refused := x.judge(w, tool); refused != nil {
 		return *refused
@@ -151,6 +161,11 @@ func (x *crossing) take(ctx context.Context) Reply {
 	}
 	ctx, cancel := withLimit(ctx, x.arrived, p.CallTimeoutMax)
 	defer cancel()
+	leave, refused := x.admit(ctx, w, tool)
+	if refused != nil {
+		return *refused
+	}
+	defer leave()
 	var (
 		unread error  // why the tools of an instance could not be read again
 		on     string // that instance
@@ -188,11 +203,16 @@ func (x *crossing) read() (problem string) {
 	if x.exposed, ok = r.GetString("params", "name"); !ok {
 		return `params.name is missing or no string: say which tool to call`
 	}
-	for key, to := range map[string]*string{metaDigest: &x.digest, metaInstance: &x.instance} {
+	for key, to := range map[string]*string{metaDigest: &x.digest, metaInstance: &x.instance, metaCallID: &x.entry.CallID} {
 		if _, kind, there := r.FindKind("params", "_meta", key); there && kind != 'n' {
 			if *to, ok = r.GetString("params", "_meta", key); !ok || *to == "" {
 				return fmt.Sprintf(`_meta[%q] must be a string that is not empty`, key)
 			}
+		}
+	}
+	if x.entry.CallID != "" {
+		if err := journal.CheckCallID(x.entry.CallID); err != nil {
+			return err.Error()
 		}
 	}
 	return ""
@@ -348,8 +368,8 @@ func (x *crossing) cross(ctx context.Context, in Instance, epoch uint64, tool **
 		}
 	}
 	x.entry.Instance, x.entry.Generation = mark, x.opts.Generation(slug)
-	still := func() bool { return in.Epoch() == epoch && x.opts.Policy() == w.policy }
-	reply, err := x.dispatch(ctx, in, t, func() error { return x.begin(t, fence, still) }, func() error {
+	still := func() bool { return in.Epoch() == epoch && x.opts.Policy() == w.policy && x.opts.Lock() == w.lock }
+	reply, err := x.dispatch(ctx, in, t, func() error { return x.begin(ctx, t, fence, still) }, func() error {
 		if !still() { // the server did not read for a while
 			return errLate
 		}
@@ -386,9 +406,12 @@ func (x *crossing) replaced(view *catalog.View, t *catalog.Tool, mark string) Re
 // begin is the last step before a call is sent: it looks whether all is still as
 // it was decided, writes the call down, and binds a first use. After an error
 // nothing is sent.
-func (x *crossing) begin(t *catalog.Tool, fence Fence, still func() bool) error {
+func (x *crossing) begin(ctx context.Context, t *catalog.Tool, fence Fence, still func() bool) error {
 	if !still() {
 		return errMoved
+	}
+	if err := x.claim(ctx, t); err != nil {
+		return err
 	}
 	if err := x.opts.Journal.Begin(&x.entry); err != nil {
 		return &unjournaled{err}
@@ -434,13 +457,18 @@ func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool
 	if errors.Is(err, errMoved) {
 		return Reply{}, errMoved
 	}
+	if taken := (*repeat)(nil); errors.As(err, &taken) {
+		return taken.reply, nil
+	}
 	if err == nil {
 		err = forged(answer)
 	}
 	if err == nil {
 		outcome, redacted := classify(answer), false
 		if answer, redacted, err = x.cleanAnswer(tool.Provider, answer); err == nil {
-			return Reply{Outcome: outcome, Dispatched: true, Message: answer, Redacted: redacted}, nil
+			reply := Reply{Outcome: outcome, Dispatched: true, Redacted: redacted, size: answer.Size()}
+			reply.Message, reply.artifacts = x.bound(answer, tool)
+			return reply, nil
 		}
 	}
 	end := ending{provider: tool.Provider, tool: tool.Name, instance: in.Mark(), annotations: tool.Annotations}

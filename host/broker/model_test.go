@@ -180,9 +180,9 @@ func (m *model) Warm(ctx context.Context, slug string) error {
 	return err
 }
 
-func (m *model) State(string) (session.State, bool) { return session.State{}, true }
-func (m *model) SetLogLevel(string)                 {}
-func (m *model) Logging() (bool, bool)              { return false, false }
+func (m *model) State(string) (session.State, bool)     { return session.State{}, true }
+func (m *model) SetLogLevel(string)                     {}
+func (m *model) Logging(func(string) bool) (bool, bool) { return false, false }
 
 var modelTools = []string{"pay", "send", "look"}
 

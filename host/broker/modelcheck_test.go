@@ -132,21 +132,25 @@ func (m *model) refused(c *modelCaller, s *modelServer, tool string, reply Reply
 	if !m.may(c, s.slug, tool) {
 		m.rt.Fatalf("%s is not granted, and its caller is told %s", exposed, reply.Err.Message)
 	}
-	if c.refused[exposed] == version && !odd {
+	// The process and the definition are two things that change.
+	of := exposed
+	if d.Reason == reasonInstanceReplaced {
+		of = "the process of " + exposed
+	}
+	if c.refused[of] == version && !odd {
 		m.rt.Fatalf("%s was refused twice, and nothing had changed: %s", exposed, reply.Err.Message)
 	}
 	if !delivered {
 		m.tally.lost++
 		return
 	}
-	delete(c.refused, exposed)
+	delete(c.refused, of)
 	if !odd && d.Digest == s.digest(tool) { // else there is another change, of which it has not been told
-		c.refused[exposed] = version
+		c.refused[of] = m.version(s, tool)
 	}
 	switch d.Reason {
 	case reasonInstanceReplaced:
 		c.met[s.slug] = s.Mark()
-		delete(c.refused, exposed) // the definition may be another one as well
 		return
 	case reasonToolGone:
 		m.learn(c, exposed, modelTool{identity: c.knows[exposed].identity})

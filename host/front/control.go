@@ -51,6 +51,12 @@ func (s *Server) capabilities(caller broker.Caller) mcp.ServerCapabilities {
 	c.Tools = &struct {
 		ListChanged bool `json:"listChanged,omitempty"`
 	}{ListChanged: true}
+	if s.opts.Artifacts != nil {
+		c.Resources = &struct {
+			Subscribe   bool `json:"subscribe,omitempty"`
+			ListChanged bool `json:"listChanged,omitempty"`
+		}{}
+	}
 	if s.broker.Capabilities(caller).Logging {
 		c.Logging = &struct{}{}
 	}

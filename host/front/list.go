@@ -35,7 +35,7 @@ func (s *Server) listTools(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	list := s.appendPage(view, view.Tools()[from:to], r.era)
+	list := s.appendPage(view, view.Tools()[from:to], r.era, to == len(view.Tools()) && s.artifacts(r.caller))
 	if next != "" {
 		list = append(append(append(list, `,"nextCursor":"`...), next...), '"')
 	}
@@ -50,8 +50,9 @@ func (s *Server) listTools(ctx context.Context, r *request) error {
 	return nil
 }
 
-// appendPage makes the result of a list, without its end.
-func (s *Server) appendPage(view *catalog.View, tools []*catalog.Tool, era era) []byte {
+// appendPage makes the result of a list, without its end. own says that the host's
+// own tool ends it.
+func (s *Server) appendPage(view *catalog.View, tools []*catalog.Tool, era era, own bool) []byte {
 	size := 512 + len(s.identity)
 	for _, t := range tools {
 		size += len(t.Listed) + len(t.Exposed) + len(t.Digest) + 8
@@ -62,6 +63,12 @@ func (s *Server) appendPage(view *catalog.View, tools []*catalog.Tool, era era) 
 			list = append(list, ',')
 		}
 		list = append(list, t.Listed...)
+	}
+	if own {
+		if len(tools) > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, readArtifactTool...)
 	}
 	list = append(list, ']')
 	if era == modern { // what 2026-07-28 wants of a list
