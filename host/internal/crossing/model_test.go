@@ -62,7 +62,7 @@ func TestModelOfTheFence(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	m := &fenceModel{
-		T: t, p: hosttest.NewPlace(t), random: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // a test's dice
+		T: t, p: hosttest.NewPlace(t), random: rand.New(rand.NewPCG(seed, 0)),
 		providers: map[string]*fenced{}, granted: map[string]bool{},
 	}
 	for _, name := range []string{"before", "change"} {
