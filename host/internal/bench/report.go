@@ -46,6 +46,8 @@ var limits = []limit{
 	{stdio, big, 1.7},
 	{overHTTP, big, 1.7},
 	{guards, rate64, 0.90},
+	{journals, rate16, 0.90},
+	{journals, rate64, 0.90},
 }
 
 func (l limit) met(ratio float64) bool {
