@@ -34,8 +34,9 @@ type Verifier interface {
 
 // GateOptions is what a Gate is made of.
 type GateOptions struct {
-	// Verifier makes what verifies the tokens of a policy's identities, for each
-	// policy that has some. Nil: nobody verifies any, and no such token is taken.
+	// Verifier makes what verifies the tokens of a policy's identities. It hears of each
+	// policy, also of one that has none. Nil: nobody verifies any, and no such token is
+	// taken.
 	Verifier func(*Policy) Verifier
 	// Now is the clock; nil for the system's.
 	Now func() time.Time
@@ -74,8 +75,11 @@ func (g *Gate) Swap(p *Policy) {
 	g.swaps.Lock()
 	defer g.swaps.Unlock()
 	next := &gateState{policy: p}
-	if len(p.Identities()) > 0 && g.opts.Verifier != nil {
+	if g.opts.Verifier != nil {
 		next.verifier = g.opts.Verifier(p)
+	}
+	if len(p.Identities()) == 0 {
+		next.verifier = nil
 	}
 	g.state.Store(next)
 }

@@ -28,8 +28,13 @@ func gateOf(t *testing.T, now *time.Time, spec Spec) (*Gate, string) {
 		t.Fatal(err)
 	}
 	g := NewGate(GateOptions{
-		Verifier: func(p *Policy) Verifier { return fakeVerifier{"ey.olga", p.Identities()[0].Principal} },
-		Now:      func() time.Time { return *now },
+		Verifier: func(p *Policy) Verifier {
+			for _, i := range p.Identities() {
+				return fakeVerifier{"ey.olga", i.Principal}
+			}
+			return fakeVerifier{"ey.olga", "nobody"}
+		},
+		Now: func() time.Time { return *now },
 	}, New(spec))
 	g.TakeFirst(first)
 	return g, read(t, first.Path())

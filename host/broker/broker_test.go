@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,12 @@ type fakeSessions struct {
 	tools   map[string][]string // what a provider lists once started
 	failing map[string]*supervise.Failure
 	mute    map[string]bool // never becomes ready
+	// defs are a provider's definitions in place of tools; runs count its processes,
+	// from 1 on.
+	defs map[string][]json.RawMessage
+	runs map[string]int
+	// getting is called by each Get.
+	getting func()
 	started []string
 	level   string
 	do      func(ctx context.Context, c session.Call) (*rpc.Message, error)
@@ -38,8 +45,12 @@ type fakeSessions struct {
 func (f *fakeSessions) Get(ctx context.Context, slug string) (Instance, error) {
 	f.mu.Lock()
 	f.started = append(f.started, slug)
-	failure, mute := f.failing[slug], f.mute[slug]
+	failure, mute, defs, getting := f.failing[slug], f.mute[slug], f.defs[slug], f.getting
+	in := &fakeInstance{f, slug, fmt.Sprintf("host/%s/%d", slug, f.runs[slug]+1)}
 	f.mu.Unlock()
+	if getting != nil {
+		getting()
+	}
 	if failure != nil {
 		return nil, failure
 	}
@@ -47,14 +58,16 @@ func (f *fakeSessions) Get(ctx context.Context, slug string) (Instance, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	var defs []json.RawMessage
 	for _, name := range f.tools[slug] {
+		if f.defs[slug] != nil {
+			break
+		}
 		defs = append(defs, json.RawMessage(`{"name":"`+name+`","annotations":{"readOnlyHint":`+readOnly(name)+`}}`))
 	}
-	if err := f.store.Put(slug, "host/"+slug+"/1", defs); err != nil {
+	if err := f.store.Put(slug, in.mark, defs); err != nil {
 		return nil, err
 	}
-	return &fakeInstance{f, slug}, nil
+	return in, nil
 }
 
 func readOnly(name string) string {
@@ -76,14 +89,22 @@ func (f *fakeSessions) State(slug string) (session.State, bool) {
 }
 
 func (f *fakeSessions) SetLogLevel(level string) { f.level = level }
-func (f *fakeSessions) Logging() (bool, bool)    { return false, true }
+func (f *fakeSessions) Logging(of func(string) bool) (bool, bool) {
+	for slug := range f.tools {
+		if of(slug) {
+			return false, true
+		}
+	}
+	return false, false
+}
 
 type fakeInstance struct {
 	f    *fakeSessions
 	slug string
+	mark string
 }
 
-func (i *fakeInstance) Mark() string { return "host/" + i.slug + "/1" }
+func (i *fakeInstance) Mark() string { return i.mark }
 
 func (i *fakeInstance) Current(context.Context, time.Duration) (uint64, error) { return 0, nil }
 func (i *fakeInstance) Epoch() uint64                                          { return 0 }
@@ -111,9 +132,10 @@ var (
 	open  = access.New(access.Spec{})
 )
 
-func newFake(t *testing.T, tools map[string][]string) (*fakeSessions, *Broker) {
+func newFake(t testing.TB, tools map[string][]string) (*fakeSessions, *Broker) {
 	t.Helper()
-	f := &fakeSessions{tools: tools, failing: map[string]*supervise.Failure{}, mute: map[string]bool{}}
+	f := &fakeSessions{tools: tools, failing: map[string]*supervise.Failure{}, mute: map[string]bool{},
+		defs: map[string][]json.RawMessage{}, runs: map[string]int{}}
 	var declared []catalog.Provider
 	var providers []Provider
 	for slug := range tools {
@@ -127,7 +149,7 @@ func newFake(t *testing.T, tools map[string][]string) (*fakeSessions, *Broker) {
 	return f, New(Options{Sessions: f, Catalog: f.store, Policy: func() *access.Policy { return open }, Providers: providers, ListWait: 50 * time.Millisecond})
 }
 
-func message(t *testing.T, text string) *rpc.Message {
+func message(t testing.TB, text string) *rpc.Message {
 	t.Helper()
 	origin := rpc.FromClient
 	if !strings.Contains(text, `"method"`) {
@@ -463,5 +485,16 @@ func TestAdmitSeesTheDefinitionThatTakesTheCall(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"pay", "pay"}, saw); diff != "" || len(f.got) != 1 {
 		t.Errorf("%d messages dispatched, want 1; admitted (-want +got):\n%s", len(f.got), diff)
+	}
+}
+
+// What a provider has is no capability to who has nothing to do with it.
+func TestCapabilitiesAreTheCallers(t *testing.T) {
+	_, b := newFake(t, map[string][]string{"state": {"get"}})
+	if !b.Capabilities(local).Logging {
+		t.Error("whoever has everything is offered no logging")
+	}
+	if b.Capabilities(Caller{Principal: "stranger"}).Logging {
+		t.Error("a stranger is offered logging")
 	}
 }

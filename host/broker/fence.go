@@ -36,6 +36,11 @@ const (
 	reasonNotDiscovered = "not_discovered"
 )
 
+// auditQuarantined is in the journal for a call of a tool whose definition is not
+// approved; the caller hears that there is none, or, if it was shown the approved
+// one, that it is gone.
+const auditQuarantined = "quarantined"
+
 // terms are what a call is fenced on.
 type terms struct {
 	// was is what the caller was shown under the name, nil for nothing; lossy says

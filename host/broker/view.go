@@ -6,6 +6,7 @@ import (
 
 	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 )
 
 // world is all that decides what callers see, at one moment: who may have what,
@@ -14,13 +15,17 @@ import (
 type world struct {
 	policy   *access.Policy
 	snapshot *catalog.Snapshot
-	views    sync.Map // owner → *seen
+	// lock has the definitions that are approved; nil where all are.
+	lock  *lock.File
+	views table[owner, seen]
 }
 
 // seen is what a principal sees in a project.
 type seen struct {
 	once sync.Once
 	view *catalog.View
+	// unlocked is what it would see if every definition were approved.
+	unlocked func() *catalog.View
 	// list is all of view as it is remembered of who was shown it.
 	list func() *shownList
 }
@@ -28,16 +33,17 @@ type seen struct {
 // worlds keeps the world of now.
 type worlds struct {
 	policy  func() *access.Policy
+	lock    func() *lock.File
 	catalog Catalog
 	now     atomic.Pointer[world]
 }
 
 // world returns the world of now. It takes no lock.
 func (ws *worlds) world() *world {
-	policy, snapshot := ws.policy(), ws.catalog.Snapshot()
+	policy, lock, snapshot := ws.policy(), ws.lock(), ws.catalog.Snapshot()
 	w := ws.now.Load()
-	if w == nil || w.policy != policy || w.snapshot != snapshot {
-		w = &world{policy: policy, snapshot: snapshot}
+	if w == nil || w.policy != policy || w.lock != lock || w.snapshot != snapshot {
+		w = &world{policy: policy, lock: lock, snapshot: snapshot}
 		ws.now.Store(w) // of two who find it old, the later one stays: both are of now
 	}
 	return w
@@ -46,16 +52,16 @@ func (ws *worlds) world() *world {
 // see returns what a caller sees.
 func (w *world) see(c Caller) *seen {
 	who := owner{c.Principal, c.Project}
-	found, ok := w.views.Load(who)
+	s, ok := w.views.load(who)
 	if !ok {
-		found, _ = w.views.LoadOrStore(who, &seen{})
+		s = w.views.loadOrStore(who, &seen{})
 	}
-	s := found.(*seen) //nolint:forcetypeassert // nothing else is in it
 	s.once.Do(func() {
 		names, most := w.policy.Naming(c.Project)
-		s.view = w.snapshot.View(catalog.Naming{Names: names, NameMax: most}, func(t *catalog.Tool) bool {
-			return w.admits(c, t.Provider, t.Name)
-		})
+		naming := catalog.Naming{Names: names, NameMax: most}
+		granted := func(t *catalog.Tool) bool { return w.admits(c, t.Provider, t.Name) }
+		s.view = w.snapshot.View(naming, func(t *catalog.Tool) bool { return granted(t) && w.approves(t) })
+		s.unlocked = sync.OnceValue(func() *catalog.View { return w.snapshot.View(naming, granted) })
 		s.list = sync.OnceValue(func() *shownList { return listOf(s.view) })
 	})
 	return s
@@ -63,6 +69,20 @@ func (w *world) see(c Caller) *seen {
 
 func (w *world) admits(c Caller, provider, tool string) bool {
 	return w.policy.Decide(c.Principal, c.Project, access.Item{Kind: access.KindTool, Provider: provider, Name: tool}).Allowed
+}
+
+// approves says whether a definition may be shown and run.
+func (w *world) approves(t *catalog.Tool) bool {
+	return w.lock == nil || w.lock.Approves(t.Provider, t.Name, t.Digest)
+}
+
+// quarantined is the tool of that name which the caller would see if its definition
+// were approved.
+func (w *world) quarantined(c Caller, exposed string) (*catalog.Tool, bool) {
+	if w.lock == nil {
+		return nil, false
+	}
+	return w.see(c).unlocked().Find(exposed)
 }
 
 func (w *world) sees(c Caller, provider string) bool {
@@ -77,6 +97,9 @@ func (w *world) bare(c Caller) bool {
 
 // View is what a caller sees now.
 func (b *Broker) View(c Caller) *catalog.View { return b.worlds.world().see(c).view }
+
+// Sees says whether a caller has anything to do with a provider, now.
+func (b *Broker) Sees(c Caller, provider string) bool { return b.worlds.world().sees(c, provider) }
 
 // Shown notes that the tools [from:to) of a view are being written to a caller:
 // from here on it counts as having been shown them. undo takes that back, for when

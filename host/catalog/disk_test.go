@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -181,6 +182,34 @@ func TestFilesAreWrittenOnlyForANewList(t *testing.T) {
 	}
 	if s, _ = keeper(t, dir, withIdentity("p", id(1))); len(s.Snapshot().Tools()) != 2 {
 		t.Error("another list was not kept")
+	}
+}
+
+// TestHostsShareTheFiles: several write at once, and what is there afterwards is one
+// of the lists, whole.
+func TestHostsShareTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for h := range 4 {
+		s, _ := keeper(t, dir, withIdentity("p", id(1)), withIdentity("q", id(2)))
+		for _, slug := range []string{"p", "q"} {
+			all.Go(func() {
+				for n := range 25 {
+					if err := s.Put(slug, slug, named(fmt.Sprintf("%s-%d-%d", slug, h, n))); err != nil {
+						t.Error(err)
+					}
+					other, log := keeper(t, dir, withIdentity(slug, id(map[string]int{"p": 1, "q": 2}[slug])))
+					if !other.Snapshot().Known(slug) {
+						t.Errorf("nothing to be read: %s", log)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("left: %v, %v", entries, err)
 	}
 }
 

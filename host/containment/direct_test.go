@@ -42,6 +42,12 @@ func TestMain(m *testing.M) {
 		child(role)
 		os.Exit(0)
 	}
+	for _, variable := range raceEnv { // for those that have this process's environment
+		name, value, _ := strings.Cut(variable, "=")
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -20,6 +20,8 @@ type process struct {
 
 func (p process) alive() bool { return !p.zombie }
 
+func (p process) leaving() bool { return p.zombie }
+
 // zombieState is SZOMB of sys/proc.h.
 const zombieState = 5
 

@@ -19,8 +19,9 @@ type process struct {
 	pid, parent, group, session int
 	state                       byte
 	threads                     int
-	// kernel is set for a thread of the kernel's own.
-	kernel bool
+	// kernel is set for a thread of the kernel's own, exiting for a process that has
+	// begun to end.
+	kernel, exiting bool
 	// start is in clock ticks since the boot.
 	start uint64
 	// envStart and envEnd are where its environment is. Both are 0 in the middle of an
@@ -59,11 +60,11 @@ func parseStat(pid int, stat []byte) (process, error) {
 		errs = append(errs, err)
 		return n
 	}
-	const kernelThread = 0x00200000 // PF_KTHREAD
+	const exiting, kernelThread = 0x00000004, 0x00200000 // PF_EXITING, PF_KTHREAD
 	p := process{
 		pid: pid, state: fields[state][0],
 		parent: int(number(parent)), group: int(number(group)), session: int(number(session)),
-		kernel: number(flags)&kernelThread != 0, threads: int(number(threads)), start: number(start),
+		kernel: number(flags)&kernelThread != 0, exiting: number(flags)&exiting != 0, threads: int(number(threads)), start: number(start),
 		envStart: number(envStart), envEnd: number(envEnd),
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -78,6 +79,10 @@ func parseStat(pid int, stat []byte) (process, error) {
 func (p process) alive() bool {
 	return p.threads > 1 || p.state != 'Z' && p.state != 'X' && p.state != 'x'
 }
+
+// leaving says that the process has ended or is about to. It has no environment any
+// more, then, to find a mark in.
+func (p process) leaving() bool { return !p.alive() || p.exiting }
 
 // processes is the process table. What ends while it is read may be missing.
 func processes() ([]process, error) {

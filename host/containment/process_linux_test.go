@@ -22,6 +22,11 @@ func TestParseStat(t *testing.T) {
 			t.Errorf("%q: %+v, %v", name, got, err)
 		}
 	}
+	for flags, leaving := range map[string]bool{"4194304": false, "4194308": true} { // PF_EXITING
+		if got, err := parseStat(42, []byte("42 (sh)"+strings.Replace(rest, "4194304", flags, 1))); err != nil || got.leaving() != leaving {
+			t.Errorf("flags %s: %+v, %v", flags, got, err)
+		}
+	}
 	for _, text := range []string{"", "42", "42 (sh", "42 (sh) S 7", "42 (sh)" + strings.Replace(rest, "4711", "x", 1)} {
 		if got, err := parseStat(42, []byte(text)); err == nil {
 			t.Errorf("%q: %+v", text, got)

@@ -13,6 +13,8 @@ type process struct {
 
 func (process) alive() bool { return true }
 
+func (process) leaving() bool { return false }
+
 func readProcess(int) (process, error) { return process{}, ErrUnsupported }
 
 func processes() ([]process, error) { return nil, ErrUnsupported }

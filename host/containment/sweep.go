@@ -206,6 +206,9 @@ func (s *sweep) endGuard(r record) {
 		s.leave(p.pid, r.Mark, "the recorded pid is another process's now: it started at another time")
 		return
 	case !carries(p.pid, r.Mark):
+		if now, err := readProcess(p.pid); err != nil || now.start != p.start || now.leaving() {
+			return // it is the guard, and needs no more help
+		}
 		s.leave(p.pid, r.Mark, "the process with the recorded pid does not carry the mark")
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/drawbridge-mcp/drawbridge/host/artifact"
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -34,6 +35,8 @@ type Broker interface {
 	SetLogLevel(session, level string) bool
 	// Forget drops all that is kept of a session.
 	Forget(session string)
+	// Sees says whether the caller has anything to do with a provider.
+	Sees(caller broker.Caller, provider string) bool
 	// Capabilities says what the providers have for a caller beyond tools.
 	Capabilities(caller broker.Caller) broker.Capabilities
 }
@@ -62,6 +65,8 @@ type Options struct {
 	PageSize int
 	// Project is the one that the client on stdio works in, "" where there is none.
 	Project string
+	// Artifacts are the large results that callers may read. Nil: none are kept.
+	Artifacts *artifact.Store
 	// SpoolDir is where large messages are kept in unlinked files.
 	SpoolDir string
 	Logger   *slog.Logger
@@ -135,16 +140,16 @@ func implementation(version string) mcp.Implementation {
 // shown or told, once. It does not block.
 func (s *Server) ToolsChanged() { s.audience.changed() }
 
-// Log passes on a server's notifications/message that belongs to no call, to the
-// sessions whose level admits it. It does not block, and keeps nothing of a
+// Log passes on a provider's notifications/message that belongs to no call, to the
+// sessions that have to do with the provider and whose level admits it. It does not block, and keeps nothing of a
 // message in a file. Clients of the stateless era get none: since 2026-07-28 a
 // message belongs to the request that asked for it, and to no other stream.
-func (s *Server) Log(level string, m *rpc.Message) {
+func (s *Server) Log(provider, level string, m *rpc.Message) {
 	if m.Size() > rpc.SpoolOver {
 		s.log.Warn("a log message of a server is too large to pass on", "bytes", m.Size())
 		return
 	}
-	s.audience.say(mcp.LoggingLevel(level), m.Payload())
+	s.audience.say(provider, mcp.LoggingLevel(level), m.Payload())
 }
 
 // Close takes no more requests and ends all streams, and waits for the requests in

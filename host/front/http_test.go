@@ -245,7 +245,7 @@ func TestLogMessagesOfNoCallGoToTheStream(t *testing.T) {
 	s := newSite(t, newServer(t, b))
 	id := s.open()
 	log := func(l string) {
-		s.front.Log(l, fromServer(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`+l+`"}}`))
+		s.front.Log("p", l, fromServer(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`+l+`"}}`))
 	}
 	log("alert") // nobody listens
 	st := s.listen(http.MethodGet, "", "Mcp-Session-Id", id)

@@ -51,7 +51,9 @@ type notices struct {
 	audience *audience
 	// admits says which log messages the client wants; nil means none.
 	admits func(mcp.LoggingLevel) bool
-	wake   chan struct{} // of capacity 1: there may be something to take
+	// sees says whether the client has to do with a provider.
+	sees func(provider string) bool
+	wake chan struct{} // of capacity 1: there may be something to take
 
 	mu      sync.Mutex
 	changed bool
@@ -68,7 +70,7 @@ type notices struct {
 func (s *Server) newNotices(c broker.Caller, admits func(mcp.LoggingLevel) bool) *notices {
 	return &notices{
 		of: kindOf(c), revision: func() string { return s.broker.View(c).Revision() }, audience: &s.audience,
-		admits: admits, wake: make(chan struct{}, 1),
+		admits: admits, sees: func(provider string) bool { return s.broker.Sees(c, provider) }, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -86,8 +88,8 @@ func (n *notices) change() {
 	n.ring()
 }
 
-func (n *notices) say(level mcp.LoggingLevel, p rpc.Payload) {
-	if n.admits == nil || !n.admits(level) {
+func (n *notices) say(provider string, level mcp.LoggingLevel, p rpc.Payload) {
+	if n.admits == nil || !n.admits(level) || !n.sees(provider) {
 		return
 	}
 	n.mu.Lock()
@@ -303,10 +305,10 @@ func (a *audience) shown(k kind, revision string) {
 	}
 }
 
-func (a *audience) say(level mcp.LoggingLevel, p rpc.Payload) {
+func (a *audience) say(provider string, level mcp.LoggingLevel, p rpc.Payload) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	for n := range a.all {
-		n.say(level, p)
+		n.say(provider, level, p)
 	}
 }

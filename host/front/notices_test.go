@@ -73,12 +73,12 @@ func TestLogLevelIsThatOfTheSession(t *testing.T) {
 		}
 	}
 	// Of no call. What the curious one has brought about reaches nobody else.
-	s.Log("debug", fromServer(log("debug")))
+	s.Log("p", "debug", fromServer(log("debug")))
 	if m := curious.next(); !strings.Contains(string(m.Params), `"debug"`) {
 		t.Errorf("got %s", m.text)
 	}
-	s.Log("info", fromServer(log("info")))
-	s.Log("error", fromServer(log("error")))
+	s.Log("p", "info", fromServer(log("info")))
+	s.Log("p", "error", fromServer(log("error")))
 	for c, want := range map[*pipeClient]int{quiet: 1, curious: 2, silent: 2} {
 		for range want {
 			if m := c.next(); m.Method != "notifications/message" {
@@ -100,8 +100,20 @@ func TestNoLevelMeansWhatServersSend(t *testing.T) {
 	s := newServer(t, newFakeBroker())
 	c := connect(t, s)
 	c.initialize("2025-06-18")
-	s.Log("debug", fromServer(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":1}}`))
+	s.Log("p", "debug", fromServer(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":1}}`))
 	if m := c.next(); m.Method != "notifications/message" {
+		t.Errorf("got %s", m.text)
+	}
+}
+
+// What a server says is for those who have to do with its provider.
+func TestLogsOfOthersProvidersAreNotHeard(t *testing.T) {
+	s := newServer(t, newFakeBroker())
+	c := connect(t, s)
+	c.initialize("2025-06-18")
+	s.Log("hidden", "error", fromServer(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"hidden"}}`))
+	s.Log("p", "error", fromServer(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"seen"}}`))
+	if m := c.next(); m.Method != "notifications/message" || !strings.Contains(m.text, "seen") {
 		t.Errorf("got %s", m.text)
 	}
 }
@@ -124,7 +136,7 @@ func TestModernLogsOnlyWhenAsked(t *testing.T) {
 	if m := c.next(); m.Result == nil {
 		t.Errorf("after it: %s", m.text)
 	}
-	s.Log("emergency", fromServer(log("emergency")))
+	s.Log("p", "emergency", fromServer(log("emergency")))
 	if m := c.ask(call("1", "echo", "{}", inner)); m.Result == nil {
 		t.Errorf("a log message of no request came: %s", m.text)
 	}

@@ -3,7 +3,7 @@ package journal
 import "time"
 
 // Entry is a call as the journal knows it before it is sent: no arguments, no
-// results, no secrets. It must not change between Begin and End.
+// results, no secrets.
 type Entry struct {
 	// ID is the journal's own id of the call, from NewID.
 	ID string

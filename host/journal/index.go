@@ -38,7 +38,6 @@ CREATE TABLE calls (
 ) STRICT;
 CREATE INDEX by_time ON calls (time);
 CREATE INDEX by_done ON calls (done);
-CREATE INDEX by_file ON calls (file);
 CREATE TABLE damage (
 	file TEXT NOT NULL, at INTEGER NOT NULL, size INTEGER NOT NULL, why TEXT NOT NULL,
 	PRIMARY KEY (file, at)
@@ -202,7 +201,7 @@ func (x *Index) changed(ctx context.Context) (bool, error) {
 // not read the same lines twice.
 func (x *Index) read(ctx context.Context) error {
 	return foreign(transact(ctx, x.db, func(tx *sql.Tx) error {
-		r := &reading{ctx: ctx, tx: tx, dir: x.dir}
+		r := &reading{ctx: ctx, tx: tx, dir: x.dir, open: map[string]opened{}}
 		defer r.close()
 		return r.all()
 	}))
@@ -284,3 +283,6 @@ func texts(ctx context.Context, q queryer, query string, args ...any) ([]string,
 	}
 	return out, rows.Err()
 }
+
+// Dir is the journal's folder.
+func (x *Index) Dir() string { return x.dir }

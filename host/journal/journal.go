@@ -60,7 +60,7 @@ type Journal struct {
 	seq    int   // of file
 	// open are the calls that have begun and not ended, owed the lines that could
 	// not be written when they should have been.
-	open map[string]*Entry
+	open map[string]Entry
 	owed [][]byte
 	// missed counts refusals that could not be written.
 	missed uint64
@@ -88,7 +88,7 @@ func Open(opts Options) (*Journal, error) {
 	j := &Journal{
 		opts: opts, full: opts.Sync == SyncFull, segment: segmentSize(opts.MaxSize), age: segmentAge(opts.Keep),
 		idHead: opts.HostID[:min(len(opts.HostID), idDigits)] + "-",
-		open:   make(map[string]*Entry), datasync: (*file).datasync,
+		open:   make(map[string]Entry), datasync: (*file).datasync,
 	}
 	j.keeper = keep(j)
 	j.mu.Lock()
@@ -114,7 +114,7 @@ func (j *Journal) Begin(e *Entry) error {
 	j.mu.Lock()
 	b, err := j.append(line.bytes)
 	if err == nil {
-		j.open[e.ID] = e
+		j.open[e.ID] = *e
 	}
 	j.mu.Unlock()
 	if err != nil {
@@ -192,7 +192,7 @@ func (j *Journal) Close() error {
 		return ErrClosed
 	}
 	for _, e := range j.open {
-		j.owe(e, End{Dispatched: true, Outcome: OutcomeUnknown, Reason: ReasonHostStopped, Duration: time.Since(e.Time)})
+		j.owe(&e, End{Dispatched: true, Outcome: OutcomeUnknown, Reason: ReasonHostStopped, Duration: time.Since(e.Time)})
 	}
 	var err error
 	if len(j.owed) > 0 || j.missed > 0 {
@@ -272,7 +272,7 @@ func (j *Journal) create() error {
 	line := newLine()
 	defer line.free()
 	for _, e := range j.open {
-		line.begin(e)
+		line.begin(&e)
 		head = append(head, line.bytes...)
 	}
 	if err := os.MkdirAll(j.opts.Dir, 0o700); err != nil {

@@ -26,6 +26,7 @@ type reading struct {
 
 	// Of the file that is being read:
 	name, host string
+	open       map[string]opened
 }
 
 // known is what the index has of a file.
@@ -191,6 +192,9 @@ func (r *reading) file(f kept, has known) error {
 	if err != nil {
 		return err
 	}
+	if err := r.flush(); err != nil {
+		return err
+	}
 	return r.exec(`INSERT INTO files (name, host, seq, head, next, rest) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET head = excluded.head, next = excluded.next, rest = excluded.rest`,
 		r.name, f.host, f.seq, head, next, rest)
@@ -212,43 +216,105 @@ func (r *reading) damage(d damage) error {
 func (r *reading) line(at int64, rec record) error {
 	switch {
 	case rec.Begin != nil:
-		return r.begun(at, *rec.Begin)
+		// Most ends are a few lines away: then it is one row to write, once.
+		r.open[rec.Begin.ID] = opened{at, *rec.Begin}
 	case rec.End != nil:
+		if o, ok := r.open[rec.End.ID]; ok {
+			delete(r.open, rec.End.ID)
+			return r.whole(at, o.begun, rec.End.ending)
+		}
 		return r.ended(at, rec.End.ID, rec.End.ending)
 	case rec.Call != nil:
-		if err := r.begun(at, rec.Call.begun); err != nil {
-			return err
-		}
-		return r.ended(at, rec.Call.ID, rec.Call.ending)
+		delete(r.open, rec.Call.ID)
+		return r.whole(at, rec.Call.begun, rec.Call.ending)
 	case rec.Gap != nil:
 		return r.exec(`INSERT OR REPLACE INTO gaps (file, at, refusals) VALUES (?, ?, ?)`, r.name, at, int64(rec.Gap.Refusals))
 	}
 	return nil // a header, or what a newer version writes
 }
 
-func (r *reading) begun(at int64, b begun) error {
-	return r.exec(`INSERT INTO calls (id, file, at, host, call_id, time, principal, project, provider, generation, tool, digest, instance, fence, request_bytes)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET file = excluded.file, at = excluded.at, call_id = excluded.call_id, time = excluded.time,
-			principal = excluded.principal, project = excluded.project, provider = excluded.provider, generation = excluded.generation,
-			tool = excluded.tool, digest = excluded.digest, instance = excluded.instance, fence = excluded.fence, request_bytes = excluded.request_bytes`,
-		b.ID, r.name, at, r.host, b.CallID, b.Time.UnixMicro(), b.Principal, b.Project, b.Provider, b.Generation, b.Tool, b.Digest, b.Instance, b.Fence,
-		b.RequestBytes)
+// opened is a begin whose end has not been read yet, and where it stands.
+type opened struct {
+	at int64
+	begun
 }
 
-// ended: the last word on a call counts. An end whose begin is lost has a row, too.
-func (r *reading) ended(at int64, id string, e ending) error {
-	artifacts, err := json.Marshal(e.Artifacts)
+// flush writes what is still open at the end of a file.
+func (r *reading) flush() error {
+	for _, o := range r.open {
+		if err := r.exec(upsertBegun, append(r.place(o.ID, o.at), begunValues(o.begun)...)...); err != nil {
+			return err
+		}
+	}
+	clear(r.open)
+	return nil
+}
+
+func (r *reading) whole(at int64, b begun, e ending) error {
+	end, err := r.endedValues(e)
 	if err != nil {
 		return err
 	}
+	return r.exec(upsertWhole, slices.Concat(r.place(b.ID, at), begunValues(b), end)...)
+}
+
+// ended: an end whose begin is in another file, or is lost, has a row, too.
+func (r *reading) ended(at int64, id string, e ending) error {
+	end, err := r.endedValues(e)
+	if err != nil {
+		return err
+	}
+	if err := r.exec(upsertEnded, slices.Concat(r.place(id, at), end)...); err != nil {
+		return err
+	}
+	return r.exec(`UPDATE calls SET time = coalesce(time, ?) WHERE id = ?`, e.Ended.UnixMicro()-e.Micros, id)
+}
+
+const (
+	placeColumns = "id, file, at, host"
+	begunColumns = "call_id, time, principal, project, provider, generation, tool, digest, instance, fence, request_bytes"
+	endedColumns = "dispatched, outcome, reason, result_bytes, artifacts, us, done"
+)
+
+func (r *reading) place(id string, at int64) []any { return []any{id, r.name, at, r.host} }
+
+func begunValues(b begun) []any {
+	return []any{b.CallID, b.Time.UnixMicro(), b.Principal, b.Project, b.Provider, b.Generation, b.Tool, b.Digest, b.Instance, b.Fence, b.RequestBytes}
+}
+
+func (r *reading) endedValues(e ending) ([]any, error) {
+	var artifacts any // NULL for none
+	if len(e.Artifacts) > 0 {
+		text, err := json.Marshal(e.Artifacts)
+		if err != nil {
+			return nil, err
+		}
+		artifacts = string(text)
+	}
 	r.done++
-	return r.exec(`INSERT INTO calls (id, file, at, host, time, dispatched, outcome, reason, result_bytes, artifacts, us, done)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET file = excluded.file, at = excluded.at, dispatched = excluded.dispatched, outcome = excluded.outcome,
-			reason = excluded.reason, result_bytes = excluded.result_bytes, artifacts = excluded.artifacts, us = excluded.us,
-			done = coalesce(calls.done, excluded.done)`,
-		id, r.name, at, r.host, e.Ended.UnixMicro()-e.Micros, e.Dispatched, e.Outcome, e.Reason, e.ResultBytes, string(artifacts), e.Micros, r.done)
+	return []any{e.Dispatched, e.Outcome, e.Reason, e.ResultBytes, artifacts, e.Micros, r.done}, nil
+}
+
+// The statements that write a row. Of several last lines of a call the last counts;
+// when it ended first stays.
+var (
+	upsertBegun = upsert(begunColumns)
+	upsertEnded = upsert(endedColumns)
+	upsertWhole = upsert(begunColumns + ", " + endedColumns)
+)
+
+func upsert(columns string) string {
+	all := strings.Split(placeColumns+", "+columns, ", ")
+	var set []string
+	for _, c := range all[1:] {
+		if c == "done" {
+			set = append(set, "done = coalesce(calls.done, excluded.done)")
+			continue
+		}
+		set = append(set, c+" = excluded."+c)
+	}
+	return "INSERT INTO calls (" + strings.Join(all, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(all)-1) +
+		") ON CONFLICT (id) DO UPDATE SET " + strings.Join(set, ", ")
 }
 
 // settlements reads what was settled; there are few.

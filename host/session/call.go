@@ -26,6 +26,8 @@ type call struct {
 	timer *time.Timer
 	// caller says that it is a caller's call, and not the session's own request.
 	caller bool
+	// last is called when the stream is free for it; see Call.
+	last func() error
 
 	seq  uint64
 	upTo int64 // link.sent after it
@@ -94,7 +96,7 @@ type terms struct {
 }
 
 // run sends c's message and waits for what becomes of it. The error is a *Lost,
-// or, when nothing was sent, begin's or ctx's.
+// or, when nothing was sent, begin's, last's or ctx's.
 func (l *link) run(ctx context.Context, c *call, p rpc.Payload, t terms) (*rpc.Message, error) {
 	if limit := l.opts.maxMessage; limit > 0 && p.Len() > limit {
 		return nil, &Lost{Reason: MessageTooLarge, Cause: fmt.Sprintf(

@@ -47,7 +47,7 @@ type freshness struct {
 	under, next *attempt
 }
 
-// listing is a complete list that was handed over.
+// listing is a complete list that the Listener has.
 type listing struct {
 	asked  time.Time // when its first page was asked for
 	covers uint64    // the changes that were read before
@@ -99,8 +99,8 @@ func (i *Instance) Current(ctx context.Context, age time.Duration) (epoch uint64
 	}
 }
 
-// Epoch changes when the server announces a change of its tools, and when a list
-// is handed to the Listener.
+// Epoch changes when the server announces a change of its tools, and when another
+// list is handed to the Listener.
 func (i *Instance) Epoch() uint64 { return i.list.epoch.Load() }
 
 // Announces says whether the server says by itself when its tools change: it
@@ -181,12 +181,17 @@ func (f *freshness) awaited() bool {
 	return f.next != nil
 }
 
-// hand gives a complete list to the Listener. inRow says that it was read because
-// of one change more in a row.
+// hand gives a complete list to the Listener, unless it has that one already: then
+// what was decided by it stands. inRow says that it was read because of one change
+// more in a row.
 func (i *Instance) hand(a *attempt, defs []json.RawMessage, inRow bool) {
 	l := &listing{asked: a.asked, covers: a.covers, sum: sumOf(defs)}
-	if before := i.list.last.Load(); before != nil && inRow && before.sum == l.sum {
-		l.same = before.same + 1
+	if before := i.list.last.Load(); before != nil && before.sum == l.sum {
+		if inRow {
+			l.same = before.same + 1
+		}
+		i.list.last.Store(l)
+		return
 	}
 	// A call that saw the epoch before the list sees another one afterwards, and none
 	// gets an epoch in between.

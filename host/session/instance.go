@@ -65,6 +65,11 @@ type Call struct {
 	// Begin is called before the request is handed over; an error means that
 	// nothing is sent, and is what Do returns. Nil: not called.
 	Begin func() error
+	// Last is called when it is the request's turn, which may be long after Begin
+	// where the server does not read: the last moment to see that it is still to be
+	// sent. Others wait meanwhile, so it must not. An error means that nothing is
+	// sent, and is what Do returns. Nil: not called.
+	Last func() error
 	// Notify gets the progress and messages of this call, in order, on the
 	// goroutine of Do; params.progressToken is the host's own. The message is valid
 	// until Notify returns. After an error it is not called again. Nil: they are
@@ -80,13 +85,14 @@ func (i *Instance) Server() Server { return i.server }
 
 // Do sends a request to the server and returns its response, of Kind Result or
 // Failure, which the caller closes. Without a usable one the error is a *Lost;
-// if nothing was sent, it may also be Begin's error or ctx's.
+// if nothing was sent, it may also be that of Begin or Last, or ctx's.
 //
 // When ctx ends, or the time is over, the server is told, and an answer that
 // arrives within a moment is still the answer. Do may be called concurrently.
 func (i *Instance) Do(ctx context.Context, c Call) (*rpc.Message, error) {
 	out := i.link.newCall(true)
 	defer i.link.release(out)
+	out.last = c.Last
 	id := rpc.Number(out.id)
 	edit := c.Request.Edit()
 	if c.Edit != nil {

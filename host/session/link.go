@@ -156,11 +156,17 @@ func (l *link) ended() bool {
 
 // send hands c's message to the stream, or leaves that to a goroutine where it
 // might have to wait for the server. The errors mean that nothing was sent:
-// ctx's, errExpiry, errEnded. Afterwards the link's end, and nothing else, says
+// ctx's, errExpiry, errEnded, and that of c.last. Afterwards the link's end, and nothing else, says
 // whether it went wrong.
 func (l *link) send(ctx context.Context, c *call, p rpc.Payload) error {
 	if err := l.acquire(ctx, c.timer.C); err != nil {
 		return err
+	}
+	if c.last != nil {
+		if err := c.last(); err != nil {
+			<-l.slot
+			return err
+		}
 	}
 	l.mu.Lock()
 	if l.over != nil || l.broken {

@@ -17,7 +17,8 @@ import (
 type Listener interface {
 	// Opened is called when a server has answered the handshake, before its first list.
 	Opened(slug, instance string, s Server)
-	// Tools gets a complete list: raw definitions in the server's order.
+	// Tools gets a complete list: raw definitions in the server's order. A list that is
+	// read again and is the same, byte for byte, is not handed over again.
 	Tools(slug, instance string, defs []json.RawMessage)
 	// Log gets a notifications/message that belongs to no single call, and owns it.
 	Log(slug, instance, level string, m *rpc.Message)
@@ -330,11 +331,11 @@ func (s *Spec) startTimeout() time.Duration {
 }
 
 // Logging says whether a server that is known declares logging, and whether there
-// is a provider whose server was never asked.
-func (m *Manager) Logging() (declared, unknown bool) {
-	for _, e := range *m.entries.Load() {
+// is a provider whose server was never asked; of the providers that of says.
+func (m *Manager) Logging(of func(slug string) bool) (declared, unknown bool) {
+	for slug, e := range *m.entries.Load() {
 		switch s := e.known.Load(); {
-		case e.unit == nil:
+		case e.unit == nil, !of(slug):
 		case s == nil:
 			unknown = true
 		case s.Declares("logging"):

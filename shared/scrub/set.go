@@ -70,7 +70,7 @@ func (s *Set) insert(pattern string) {
 	for i := range len(pattern) {
 		next := s.childOf(at, pattern[i])
 		if next == 0 {
-			next = State(len(s.nodes)) //nolint:gosec // far below 2^31: patterns are values of a config
+			next = State(len(s.nodes)) // far below 2^31: patterns are values of a config
 			s.nodes = append(s.nodes, node{sibling: s.nodes[at].child, depth: s.nodes[at].depth + 1, c: pattern[i]})
 			s.nodes[at].child = next
 			if at == 0 {

@@ -91,12 +91,14 @@ func ownersOf(cfg *config.Config) map[string]owner {
 
 // Apply puts the principals, projects and grants of a checked configuration in force,
 // and touches no process: whoever asks from then on is judged by them, also in a
-// session that was open before, and clients hear that what they see may have changed.
+// session that was open before, and clients hear that what they see may have changed. The
+// lock file, where one is in force, is read anew.
 // A configuration that changes anything else is refused whole: the diagnostics are
 // then errors that say what and where, and nothing has changed.
 func (h *host) Apply(next *config.Config) hcl.Diagnostics {
 	h.reloads.mu.Lock()
 	defer h.reloads.mu.Unlock()
+	h.redactor.Add(next.Secrets...)
 	diags := h.cfg.Changes(next)
 	if !diags.HasErrors() { // else a block may be missing that would be asked for
 		diags = append(diags, h.changedConfigs(next)...)
@@ -104,6 +106,12 @@ func (h *host) Apply(next *config.Config) hcl.Diagnostics {
 	}
 	if diags.HasErrors() {
 		return diags
+	}
+	if missing := needsLock(h.cfg); missing != nil {
+		return append(diags, missing)
+	}
+	if problem := h.relock(); problem != nil {
+		return append(diags, problem)
 	}
 	h.gate.Swap(access.New(access.From(next)))
 	h.reloads.inForce(next)

@@ -35,6 +35,23 @@ func needsLock(cfg *config.Config) *hcl.Diagnostic {
 	return nil
 }
 
+// relock reads the lock file and puts it in force, where the configuration has
+// locked = true. Without a file nothing is approved. On an error nothing changes.
+func (h *host) relock() *hcl.Diagnostic {
+	if !h.cfg.Host.Locked {
+		return nil
+	}
+	file, err := readLock(h.cfg)
+	if err != nil {
+		return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Lock file not usable", Detail: err.Error(), Subject: &h.cfg.Host.Range}
+	}
+	if file == nil {
+		file = lock.New()
+	}
+	h.lock.Store(file)
+	return nil
+}
+
 // approveFound gives the plugins that were found by name the checksum that the lock
 // file has of what stands there now. One that it has not stays without, and does
 // not run.

@@ -90,9 +90,12 @@ func (pl plugins) validate(ctx context.Context, p *config.Provider, c provider.C
 	return pl.launcher.Validate(ctx, spec)
 }
 
-// decode decodes the config block of p.
+// decode decodes the config block of p. From then on its secrets are known.
 func (pl plugins) decode(p *config.Provider, schema provider.Schema) (d config.Decoded, diags, missing hcl.Diagnostics) {
-	return config.DecodeBody(p, schema, pl.secrets)
+	d, diags, missing = config.DecodeBody(p, schema, pl.secrets)
+	pl.redactor.Add(d.Secrets...)
+	pl.redactor.AddSecret(d.FromSecret...)
+	return d, diags, missing
 }
 
 // prepared is one provider, checked.
@@ -140,8 +143,6 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		return out
 	}
 	decoded, diags, missing := pl.decode(p, about.Config)
-	pl.redactor.Add(decoded.Secrets...)
-	pl.redactor.AddSecret(decoded.FromSecret...)
 	out.schema, out.decoded, out.mistakes = &about.Config, decoded, diags
 	out.spec.Config, out.spec.Command = decoded.Config, decoded.Command
 	if missing.HasErrors() {

@@ -56,9 +56,11 @@ What crosses the bridge is what the file on disk declares, and nothing else.`,
 		newAccess(g),
 		newToken(g),
 		newSecret(g),
+		newArtifacts(g),
 		newStatus(g),
 		newRestart(g),
 		newLogs(g),
+		newCalls(g),
 		newVersion(g),
 	)
 	return root

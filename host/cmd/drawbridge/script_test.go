@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -51,7 +52,7 @@ func TestScript(t *testing.T) {
 			return os.MkdirAll(home, 0o700)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "acme": declareAcme, "checksum": declareChecksum, "absent": absent, "json": checkJSON,
+			"exits": exits, "acme": declareAcme, "checksum": declareChecksum, "absent": absent, "json": checkJSON, "record": recordCalls,
 		},
 	})
 }
@@ -183,9 +184,11 @@ func (acme) Describe(context.Context) (provider.Description, error) {
 	}}, nil
 }
 
-// Validate refuses the region "mars" and ports below 1024, each at its place.
+// Validate refuses the region "mars" and ports below 1024, each at its place. Of a
+// key it makes no secret.
 func (acme) Validate(_ context.Context, c provider.Config) (provider.Diagnostics, error) {
 	var config struct {
+		Key     string
 		Regions []string
 		Proxy   *struct{ Port int }
 	}
@@ -193,6 +196,11 @@ func (acme) Validate(_ context.Context, c provider.Config) (provider.Diagnostics
 		return nil, err
 	}
 	var found provider.Diagnostics
+	if config.Key != "" {
+		fmt.Fprintf(os.Stderr, "acme was given %s and %s\n", c.JSON, base64.StdEncoding.EncodeToString([]byte(config.Key)))
+		found = append(found, provider.Diagnostic{Severity: provider.Warning, Summary: "Key " + config.Key, Detail: "It is " + config.Key + ".",
+			Path: provider.Path{provider.AttributeStep("key")}})
+	}
 	for i, region := range config.Regions {
 		if region == "mars" {
 			found = append(found, provider.Diagnostic{Severity: provider.Error, Summary: "No such region", Detail: "Acme has none there.",

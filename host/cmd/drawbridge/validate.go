@@ -61,6 +61,7 @@ func (g *globals) load() (*config.Config, hcl.Diagnostics, error) {
 		return nil, nil, err
 	}
 	cfg, diags := config.Load(path)
+	g.std.redactor.Add(cfg.Secrets...)
 	file, err := readLock(cfg)
 	if err != nil {
 		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Lock file not usable", Detail: err.Error()})

@@ -45,6 +45,7 @@ var limits = []limit{
 	{overHTTP, rate64, 0.65},
 	{stdio, big, 1.7},
 	{overHTTP, big, 1.7},
+	{guards, rate64, 0.90},
 }
 
 func (l limit) met(ratio float64) bool {

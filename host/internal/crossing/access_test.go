@@ -5,6 +5,7 @@ package crossing
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func TestGrantsAreTakenAwayWhileAllRuns(t *testing.T) {
 	if out, _, code := cli(t, p, "tools", "--config", path); code != 0 || !strings.Contains(out, "fake_get") || strings.Contains(out, "fake_pay") {
 		t.Errorf("exit %d: local sees\n%s", code, out)
 	}
-	toldBen := len(changes(ben))
+	toldAda, toldBen := len(changes(ada)), len(changes(ben))
 
 	governed(t, p, grants(`tools = ["inc"]`), fake)
 	hangUp(t, h.Run, taken)
@@ -114,10 +115,22 @@ func TestGrantsAreTakenAwayWhileAllRuns(t *testing.T) {
 		t.Errorf("the counter is at %s: not the process that was", n)
 	}
 	hosttest.CallTool(t, ada, "fake_pay", "{}")
+	if n := len(changes(ada)); n != toldAda {
+		t.Errorf("ada, whose view is what it was, was told %d times", n-toldAda)
+	}
 
-	// All of it, and ben has nothing; his session goes on to nowhere.
+	// All of it, and ben has nothing; his session goes on to nowhere, and its stream ends.
+	stream, err := ben.Do(t.Context(), http.MethodGet, "")
+	if err != nil || stream.StatusCode != http.StatusOK {
+		t.Fatal(err, stream)
+	}
 	governed(t, p, project("site", grant("ada", "fake", `tools = ["*"]`)), fake)
 	hangUp(t, h.Run, taken)
+	_, err = io.ReadAll(stream.Body)
+	_ = stream.Body.Close()
+	if err != nil {
+		t.Errorf("the stream of who has nothing: %v", err)
+	}
 	res, err := ben.Do(t.Context(), http.MethodPost, hosttest.Envelope(99, "tools/list", "{}"))
 	if err != nil {
 		t.Fatal(err)
@@ -282,9 +295,10 @@ func TestFirstTokenIsVoid(t *testing.T) {
 	}
 }
 
-// TestC077_HiddenToolsDoNotRun: whatever the name of a denied tool is spelled like, it
-// is as if there were none.
-func TestC077_HiddenToolsDoNotRun(t *testing.T) {
+// TestC077_EachAttemptIsOnRecord: whatever the name of a denied tool is spelled like, and
+// with the digest that it has, it is as if there were none; and the owner can see who
+// tried.
+func TestC077_EachAttemptIsOnRecord(t *testing.T) {
 	p := hosttest.NewPlace(t)
 	fake := provider{name: "fake", args: []string{"--tools", "echo,pay,get", "--ledger", p.Path("ledger")}, body: shared}
 	path := governed(t, p, project("site", grant("ada", "fake", `tools = ["*"]`), grant("ben", "fake", `tools = ["*"]
@@ -303,12 +317,13 @@ func TestC077_HiddenToolsDoNotRun(t *testing.T) {
 	if got := names(t, ben); slices.Contains(got, "fake_pay") {
 		t.Fatalf("ben sees %v", got)
 	}
-	want := ""
+	want, attempts := "", []string{}
 	for _, name := range []string{
 		"fake_no_such", "fake_pay", "pay", "fake/pay", "fake.pay", "fake-pay", "fake__pay", "FAKE_PAY", "Fake_pay", "fake_PAY", " fake_pay", "fake_pay ",
 		"fake_pay\u0000", "fake_pa\u0079\u200b", "fake_ｐay", access.HashOf("pay")[:8], "fake_pay_" + access.HashOf("pay")[:8],
 	} {
 		for _, meta := range []string{"{}", fmt.Sprintf(`{"drawbridge/digest":%q}`, digest)} {
+			attempts = append(attempts, name)
 			r := ben.Request(t, "tools/call", fmt.Sprintf(`{"name":%s,"arguments":{},"_meta":%s}`, encoded(name), meta))
 			if r.Error == nil {
 				t.Errorf("%q ran: %s", name, r.Result)
@@ -339,23 +354,32 @@ func TestC077_HiddenToolsDoNotRun(t *testing.T) {
 	if e := errorOf(t, tool(t, ben, "fake_pay", "{}")); e.Code != -31001 || e.Data.Reason != "unknown_tool" || e.Data.Provider != "" || e.Data.Retry != "never" {
 		t.Errorf("%+v", e)
 	}
+	var recorded []string
+	for _, r := range denials(t, p) {
+		if r.Principal != "ben" || r.Project != "site" || r.Outcome != "denied" || r.Provider != "" || r.Digest != "" {
+			t.Errorf("on record: %+v", r)
+		}
+		recorded = append(recorded, r.Tool)
+	}
+	if attempts = append(attempts, "fake_pay"); !slices.Equal(recorded, attempts) {
+		t.Errorf("on record are %q, tried was %q", recorded, attempts)
+	}
 }
 
-// TestC078_EachSeesWhatItMayCall: lists are those of who asks, and what is not there is
-// not told from what is not his.
-func TestC078_EachSeesWhatItMayCall(t *testing.T) {
-	p := hosttest.NewPlace(t)
-	fake := provider{name: "fake", args: []string{"--tools", "echo,inc,get,pay,log"}, body: shared}
-	path := governed(t, p, project("site", grant("ada", "fake", `tools = ["*"]`), grant("ben", "fake", `tools = ["inc", "get"]`)), fake)
-	h := setting{}.http(t, p, path)
-	ada, ben := dialAs(t, h, tokenOfAda), dialAs(t, h, tokenOfBen)
-	if a, b := len(names(t, ada)), len(names(t, ben)); a != 5 || b != 2 {
-		t.Errorf("ada sees %d, ben %d", a, b)
+// denial is a line of the journal, of a call that was never begun.
+type denial struct{ Principal, Project, Provider, Tool, Digest, Outcome, Reason string }
+
+// denials reads them from the files of the journal.
+func denials(t testing.TB, p hosttest.Place) []denial {
+	t.Helper()
+	var out []denial
+	for line := range strings.Lines(journalOf(t, p)) {
+		var l struct{ Call *denial }
+		if json.Unmarshal([]byte(line), &l) == nil && l.Call != nil {
+			out = append(out, *l.Call)
+		}
 	}
-	hidden, absent := tool(t, ben, "fake_log", "{}"), tool(t, ben, "fake_xyz", "{}")
-	if got := strings.ReplaceAll(string(hidden.Error), "fake_log", "fake_xyz"); got != string(absent.Error) {
-		t.Errorf("the two are told apart:\n%s\n%s", hidden.Error, absent.Error)
-	}
+	return out
 }
 
 // TestC101_PagesAreOfOneRevision: while grants are taken away, pages of two views do

@@ -86,6 +86,7 @@ func listed(t *testing.T, c client, began time.Time) string {
 
 // TestBrokenInJSON: `tools --json` says what is wrong with each, and exits 1.
 func TestBrokenInJSON(t *testing.T) {
+	t.Parallel()
 	p := hosttest.NewPlace(t)
 	cmd := p.Command(t, "tools", "--json", "--config", config(t, p, "", append(broken(), provider{name: "well"})...))
 	out, err := hosttest.Output(t, cmd)
@@ -158,7 +159,7 @@ func TestOneServer(t *testing.T) {
 // TestStubborn: a server that ignores the end of its input and SIGTERM does not
 // outlive the host; the place looks for it.
 func TestStubborn(t *testing.T) {
-	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+	waiting(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
 		c := open(config(t, p, "", provider{
 			name: "fake", args: []string{"--ignore-eof", "--ignore-term"},
 			body: "  limits {\n    stop_grace = \"1s\"\n  }",

@@ -15,7 +15,7 @@ import (
 // shows as much as calls without a pause while there are ten restarts.
 func TestC017_ABrokenProviderBreaksNoOther(t *testing.T) {
 	restart := "  restart {\n    intensity = 1000\n    backoff = \"50ms\"\n    backoff_max = \"100ms\"\n  }\n"
-	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+	waiting(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
 		c := open(config(t, p, "",
 			provider{name: "broken", command: "no-such-server", body: restart}, provider{name: "fake"}))
 		e := errorOf(t, tool(t, c, "broken_echo", "{}"))
@@ -132,7 +132,7 @@ func replies(log []fakeserver.Entry) []fakeserver.Entry {
 // all are answered while it is still being waited for. (What a call costs, `make
 // bench` says.)
 func TestC116_TheHandshakeIsDoneOnce(t *testing.T) {
-	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+	waiting(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
 		var all []provider
 		for i := range 4 {
 			all = append(all, provider{name: fmt.Sprintf("fake%d", i), args: []string{"--list-changed"}})

@@ -110,7 +110,7 @@ func (s hostStatus) provider(t testing.TB, name string) providerStatus {
 func awaitStatus(t testing.TB, p hosttest.Place, path, name, what string, ok func(providerStatus) bool) providerStatus {
 	t.Helper()
 	var last providerStatus
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if last = statusOf(t, p, path).provider(t, name); ok(last) {
 			return last
 		}
@@ -336,6 +336,7 @@ func TestC018_CleanExitIsACrash(t *testing.T) {
 
 // TestC037_CallEndsWithItsServer: a call whose answer can never come ends at once.
 func TestC037_CallEndsWithItsServer(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		tool, args string
 		// cause is what the error says of it.

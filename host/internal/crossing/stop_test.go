@@ -57,6 +57,7 @@ func ends(t testing.TB, c client) {
 // without a signal, ends the host soon, by itself, with code 0; servers that do not
 // care are ended too. The place looks for what is left.
 func TestC012_EndOfInputEndsEverything(t *testing.T) {
+	t.Parallel()
 	p := hosttest.NewPlace(t)
 	c := setting{}.stdio(t, p, config(t, p, "", provider{name: "polite"}, stubborn("stubborn", "2s")))
 	hosttest.CallTool(t, c, "stubborn_echo", "{}")
@@ -124,6 +125,7 @@ func TestStopEndsWhatDoesNot(t *testing.T) {
 // alone. The call in flight goes on, until a second one ends every wait. (The
 // case's pty is a process group here: what a terminal does is to signal one.)
 func TestC114_CtrlC(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{"stdio": {"serve", "--stdio"}, "http": {"serve"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

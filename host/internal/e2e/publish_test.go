@@ -65,6 +65,7 @@ func publish(t *testing.T) *published {
 	}
 	s.env = []string{
 		strings.Replace(newerNode(t), "PATH=", "PATH="+browser+string(os.PathListSeparator), 1),
+		"BROWSER=" + browser + "/xdg-open",
 		"NODE_EXTRA_CA_CERTS=" + p.Write(t, "authority.pem", string(authority.PEM)),
 		"NODE_OPTIONS=--require=" + p.Write(t, "lookup.cjs", lookup),
 	}
@@ -122,9 +123,14 @@ func TestInspectorPublished(t *testing.T) {
 	if out, err := ask("tools/list", "--relogin"); err == nil {
 		t.Errorf("who belongs to another project lists %s", out)
 	}
-	s.handed(t, func(token string) (string, error) {
+	s.env = append(s.env, "HOME="+s.Path("another")) // in which nobody has logged in
+	list := func(token string) (string, error) {
 		return s.run(t, "mcp-inspector", "--cli", s.url, "--transport", "http", "--stored-auth-only", "--header", "Authorization: Bearer "+token, "--method", "tools/list")
-	})
+	}
+	s.handed(t, list)
+	if out, err := list(s.token(t, "ann", -time.Minute)); err == nil {
+		t.Errorf("a token that has expired lists %s", out)
+	}
 }
 
 // TestMCPCPublished logs in first, as its users do.
@@ -182,21 +188,21 @@ func (s *published) listed(t *testing.T, got []string) {
 }
 
 // handed lists with tokens that were handed to a client: that of the project lists,
-// that of the other project and one that has expired do not.
+// that of the other project does not.
 func (s *published) handed(t *testing.T, list func(token string) (string, error)) {
 	t.Helper()
-	u, _ := url.Parse(s.url)
-	token := func(who string, end time.Duration) string {
-		return s.issuer.Token(t, map[string]any{"sub": who, "aud": "https://" + u.Host + "/mcp", "exp": time.Now().Add(end).Unix()})
-	}
-	if out, err := list(token("ann", time.Hour)); err != nil {
+	if out, err := list(s.token(t, "ann", time.Hour)); err != nil {
 		t.Error(err)
 	} else {
 		s.listed(t, names(t, []byte(out)))
 	}
-	for what, bad := range map[string]string{"of the other project": token("bob", time.Hour), "that has expired": token("ann", -time.Minute)} {
-		if out, err := list(bad); err == nil {
-			t.Errorf("a token %s lists %s", what, out)
-		}
+	if out, err := list(s.token(t, "bob", time.Hour)); err == nil {
+		t.Errorf("a token of the other project lists %s", out)
 	}
+}
+
+// token is one that the issuer signs, for so long.
+func (s *published) token(t *testing.T, who string, end time.Duration) string {
+	u, _ := url.Parse(s.url)
+	return s.issuer.Token(t, map[string]any{"sub": who, "aud": "https://" + u.Host + "/mcp", "exp": time.Now().Add(end).Unix()})
 }

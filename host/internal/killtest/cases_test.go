@@ -289,7 +289,7 @@ func ctrlC(t *testing.T, p place, again bool, flags ...string) {
 		t.Errorf("the host ended with %v", err)
 	}
 	took := time.Since(began)
-	if again && took > 3*time.Second || took > grace+4*time.Second { // a second, and two more than the grace; tests thrice and twice
+	if again && took > 2*time.Second || took > grace+2*2*time.Second { // a second, and two more than the grace, doubled
 		t.Errorf("it took %v", took)
 	}
 	if left := marked(h.id); len(left) > 0 {

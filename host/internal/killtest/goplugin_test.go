@@ -158,7 +158,8 @@ func TestGoPlugin_StoppedPluginBlocksKill(t *testing.T) {
 		}
 		began := time.Now()
 		h.stop(t)
-		if d := time.Since(began); d > 10*time.Second {
+		// What its server's grace, SIGTERM and SIGKILL take, and a Stop that is not answered.
+		if d := time.Since(began); d > 2*3*time.Second {
 			t.Errorf("it took %v", d)
 		}
 		if left := marked(h.id); len(left) > 0 {

@@ -429,6 +429,9 @@ func (l *lane) others() {
 			l.Errorf("%v was touched, the user's own", e)
 		}
 	}
+	if said(l.host, "left a process alone") { // there are no records here but of what hosts started
+		l.Errorf("a start took what a dead host had left for another's:\n%s", l.host.stderr())
+	}
 	if !l.neighbour.lives() {
 		l.Error("another host on the same state dir was touched")
 	}

@@ -209,7 +209,7 @@ func (j *JSON) unescape(last bool) {
 		c = simple(own[1])
 	}
 	j.src = append(j.src, own...)
-	j.push(c, unit(len(own))) //nolint:gosec // 2 at most
+	j.push(c, unit(len(own))) // 2 at most
 	j.escape, j.state = j.escape[:0], inString
 }
 
@@ -254,7 +254,7 @@ func (j *JSON) dropHalf() {
 func (j *JSON) pushRune(r rune, size int) {
 	var text [utf8.UTFMax]byte
 	n := utf8.EncodeRune(text[:], r)
-	j.push(text[0], unit(size)) //nolint:gosec // 12 at most
+	j.push(text[0], unit(size)) // 12 at most
 	for _, c := range text[1:n] {
 		j.push(c, 0)
 	}

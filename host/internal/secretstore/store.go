@@ -31,7 +31,7 @@ const (
 // What goes wrong with a secret. All but ErrName and ErrValue come with the file.
 var (
 	// ErrName: no secret can have this name.
-	ErrName = fmt.Errorf("a name has 1 to %d of the characters A-Z a-z 0-9 _ - . and begins with none of - and .", MaxName)
+	ErrName = fmt.Errorf("a name has 1 to %d of A-Z a-z 0-9 _ - and the dot, and begins with neither of the last two", MaxName)
 	// ErrValue: no secret can have this value.
 	ErrValue = fmt.Errorf("a value has 1 to %d bytes", MaxValue)
 	// ErrNotSet: there is no secret of this name.
