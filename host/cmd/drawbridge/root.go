@@ -45,6 +45,7 @@ What crosses the bridge is what the file on disk declares, and nothing else.`,
 		"configuration `PATH`, a file or a folder of *.hcl (default $DRAWBRIDGE_CONFIG, ./providers.hcl, or $XDG_CONFIG_HOME/drawbridge/)")
 	root.PersistentFlags().StringVar(&g.logLevel, "log-level", "info", "`LEVEL` of the log on stderr: debug, info, warn, error")
 	root.AddCommand(
+		newInit(g),
 		newServe(g),
 		newValidate(g),
 		newFmt(g),
