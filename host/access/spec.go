@@ -55,8 +55,16 @@ type Grant struct {
 	// Tools are given and Except are denied, also where another grant gives them.
 	Tools, Except                               []string
 	Resources, Prompts, Methods, ServerRequests []string
+	// Rate bounds the calls of each principal; zero does not.
+	Rate Rate
 	// Where is the place of the block, file:line.
 	Where string
+}
+
+// Rate is a number of calls in a span of time.
+type Rate struct {
+	Calls int
+	Per   time.Duration
 }
 
 // list is the grant's list of a kind.
@@ -95,7 +103,12 @@ func From(cfg *config.Config) Spec {
 	for _, p := range cfg.Projects {
 		project := Project{Name: p.Name, Names: p.Names, NameMax: p.NameMax}
 		for _, g := range p.Grants {
+			var rate Rate
+			if g.Rate != "" { // checked when it was read
+				rate.Calls, rate.Per, _ = config.ParseRate(g.Rate)
+			}
 			project.Grants = append(project.Grants, &Grant{
+				Rate:    rate,
 				Project: p.Name, Principals: g.Principals, Provider: g.Provider, Tools: g.Tools, Except: g.Except,
 				Resources: g.Resources, Prompts: g.Prompts, Methods: g.Methods, ServerRequests: g.ServerRequests,
 				Where: fmt.Sprintf("%s:%d", g.Range.Filename, g.Range.Start.Line),

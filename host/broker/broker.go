@@ -28,9 +28,9 @@ type Sessions interface {
 	// SetLogLevel tells servers the most verbose level that any client wants. It does
 	// not block.
 	SetLogLevel(level string)
-	// Logging says whether a server that is known declares logging, and whether
-	// any provider's capabilities are still unknown.
-	Logging() (declared, unknown bool)
+	// Logging says whether a server that is known declares logging, and whether the
+	// capabilities of one are still unknown; of the providers that of says.
+	Logging(of func(slug string) bool) (declared, unknown bool)
 }
 
 // Instance is one running server, as a call needs it.
@@ -59,6 +59,11 @@ type Provider struct {
 	MaxMessage int64
 	// CallTimeoutMax bounds a call from its arrival to its answer, waiting included.
 	CallTimeoutMax time.Duration
+	// MaxConcurrent is how many calls run at a time, MaxQueue how many more wait; 0
+	// concurrent for any.
+	MaxConcurrent, MaxQueue int
+	// InlineResult is the most bytes of a result that is passed as it is; 0 for any.
+	InlineResult int64
 	// KeepSecrets leaves the values of secret() in what its server says.
 	KeepSecrets bool
 	// Required says that only tools run which their caller was shown or names
@@ -119,6 +124,10 @@ type Options struct {
 	// definitions that it approves are shown and run. It returns nil where none is in
 	// force; so does a nil Lock.
 	Lock func() *lock.File
+	// Artifacts keeps the large parts of results. Nil: they are passed as they are.
+	Artifacts Artifacts
+	// SpoolDir is where results that are still large go, in unlinked files.
+	SpoolDir string
 	// Cleaner takes secrets out of answers and notifications.
 	Cleaner Cleaner
 	// ListWait is how long a list waits for providers that have no catalog yet.
@@ -128,6 +137,8 @@ type Options struct {
 	ShownDir string
 	// Journal is where calls are written down. Nil: they are not.
 	Journal Journal
+	// CallIDs remembers the calls that carry an id. Nil: ids mean nothing.
+	CallIDs CallIDs
 	// Generation tells the ordinal of what a provider's process is made of, 0 where it
 	// is not known. Nil: it never is.
 	Generation func(slug string) int
@@ -140,12 +151,15 @@ type Broker struct {
 	providers map[string]Provider
 	levels    levels
 	worlds    worlds
-	shown     *recollections
+	// gates let calls to each provider in, rates those of each principal.
+	gates map[string]*admission
+	rates rates
+	shown *recollections
 }
 
 // New returns a broker.
 func New(opts Options) *Broker {
-	if opts.Journal == nil {
+	if opts.Journal == nil || !journaled {
 		opts.Journal = noJournal{}
 	}
 	if opts.Generation == nil {
@@ -160,8 +174,12 @@ func New(opts Options) *Broker {
 	b := &Broker{opts: opts, providers: make(map[string]Provider, len(opts.Providers))}
 	b.worlds.policy, b.worlds.lock, b.worlds.catalog = opts.Policy, opts.Lock, opts.Catalog
 	b.shown = newRecollections(opts.ShownDir, opts.Logger)
+	b.gates = make(map[string]*admission, len(opts.Providers))
 	for _, p := range opts.Providers {
 		b.providers[p.Slug] = p
+		if p.MaxConcurrent > 0 {
+			b.gates[p.Slug] = newAdmission(p.MaxConcurrent, p.MaxQueue)
+		}
 	}
 	return b
 }
@@ -234,6 +252,7 @@ func (b *Broker) Capabilities(c Caller) Capabilities {
 	if c.Session != "" {
 		b.shown.of(c)
 	}
-	declared, unknown := b.opts.Sessions.Logging()
+	w := b.worlds.world()
+	declared, unknown := b.opts.Sessions.Logging(func(slug string) bool { return w.sees(c, slug) })
 	return Capabilities{Logging: declared || unknown}
 }

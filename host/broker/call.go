@@ -62,6 +62,9 @@ type Reply struct {
 	// Replaced is the instance that the caller used before, where another has taken
 	// its place and the result has to say so; else "".
 	Replaced string
+	// size is that of the server's answer, artifacts are what was kept of it.
+	size      int64
+	artifacts []string
 	// delivered notes what the caller knows once it has the answer. Nil: nothing.
 	delivered func()
 	// writing is where calls wait that arrive while the answer is written.
@@ -105,6 +108,10 @@ type crossing struct {
 
 	entry journal.Entry
 	begun bool
+	// sum is the hash of the arguments of a call with an id, once it is made; claimed
+	// says that the id is this call's.
+	sum     []byte
+	claimed bool
 	// audit is why a call was refused, where its caller is told something else.
 	audit string
 }
@@ -121,12 +128,15 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 		c.Identified(x.entry.ID)
 	}
 	reply := x.take(ctx)
-	x.record(&reply)
+	x.record(ctx, &reply)
 	return reply
 }
 
 // take is Call without the journal's last line.
 func (x *crossing) take(ctx context.Context) Reply {
+	if reply, done := x.bypass(ctx); done {
+		return reply
+	}
 	if problem := x.read(); problem != "" {
 		return x.malformed(problem)
 	}
@@ -136,8 +146,13 @@ func (x *crossing) take(ctx context.Context) Reply {
 	if tool == nil {
 		return end
 	}
+	if reply := x.repeated(ctx, tool); reply != nil {
+		return *reply
+	}
 	w := x.worlds.world()
-	if _, refused := x.judge(w, tool); refused != nil {
+	// What a server listed that does not run any more may be of long ago: then it is
+	// for the one that takes the call to say what there is.
+	if _, refused := x.judge(w, tool); refused != nil && x.current(w, tool.Provider) {
 		return *refused
 	}
 	p := x.providers[tool.Provider]
@@ -148,6 +163,11 @@ func (x *crossing) take(ctx context.Context) Reply {
 	}
 	ctx, cancel := withLimit(ctx, x.arrived, p.CallTimeoutMax)
 	defer cancel()
+	leave, refused := x.admit(ctx, w, tool)
+	if refused != nil {
+		return *refused
+	}
+	defer leave()
 	var (
 		unread error  // why the tools of an instance could not be read again
 		on     string // that instance
@@ -185,11 +205,16 @@ func (x *crossing) read() (problem string) {
 	if x.exposed, ok = r.GetString("params", "name"); !ok {
 		return `params.name is missing or no string: say which tool to call`
 	}
-	for key, to := range map[string]*string{metaDigest: &x.digest, metaInstance: &x.instance} {
+	for key, to := range map[string]*string{metaDigest: &x.digest, metaInstance: &x.instance, metaCallID: &x.entry.CallID} {
 		if _, kind, there := r.FindKind("params", "_meta", key); there && kind != 'n' {
 			if *to, ok = r.GetString("params", "_meta", key); !ok || *to == "" {
 				return fmt.Sprintf(`_meta[%q] must be a string that is not empty`, key)
 			}
+		}
+	}
+	if x.entry.CallID != "" {
+		if err := journal.CheckCallID(x.entry.CallID); err != nil {
+			return err.Error()
 		}
 	}
 	return ""
@@ -201,8 +226,9 @@ func (x *crossing) malformed(problem string) Reply {
 
 // resolve finds the tool of the exposed name in what the caller sees. A name that
 // no catalog knows starts the provider whose slug it carries, if the caller has
-// anything to do with it and it has no catalog yet; bare names carry none, so they
-// start all that have none. Without a tool, the reply says how the call ends.
+// anything to do with it and it has listed nothing since the host runs: what is
+// remembered of it may be of long ago. Bare names carry no slug, so they start all
+// that have no catalog. Without a tool, the reply says how the call ends.
 func (x *crossing) resolve(ctx context.Context) (*catalog.Tool, Reply) {
 	c := x.call.Caller
 	w := x.worlds.world()
@@ -222,7 +248,8 @@ func (x *crossing) resolve(ctx context.Context) (*catalog.Tool, Reply) {
 	}
 	slug, _, ok := strings.Cut(x.exposed, "_")
 	p, declared := x.providers[slug]
-	if !ok || !declared || w.snapshot.Known(slug) || !w.sees(c, slug) {
+	mark, _ := w.snapshot.Instance(slug)
+	if !ok || !declared || mark != "" || !w.sees(c, slug) {
 		return nil, x.absent(w)
 	}
 	ctx, cancel := withLimit(ctx, x.arrived, p.CallTimeoutMax)
@@ -276,10 +303,11 @@ func (x *crossing) stale(w *world, reason string, was *item, t *catalog.Tool) Re
 	view := w.see(x.call.Caller).view
 	var slug string
 	if t != nil {
-		slug = t.Provider
+		slug, x.entry.Tool, x.entry.Digest = t.Provider, t.Name, t.Digest
 	} else {
-		slug = was.Provider
+		slug, x.entry.Tool, x.entry.Digest = was.Provider, was.Name, ""
 	}
+	x.entry.Provider = slug
 	end := stale(reason, was, t, view.Revisions()[slug])
 	mark, _ := view.Instance(slug)
 	end.instance = mark
@@ -303,6 +331,13 @@ func (x *crossing) stale(w *world, reason string, was *item, t *catalog.Tool) Re
 		}
 	}
 	return reply
+}
+
+// current says whether a provider's list is that of the instance which is ready.
+func (x *crossing) current(w *world, slug string) bool {
+	mark, _ := w.snapshot.Instance(slug)
+	s, ok := x.opts.Sessions.State(slug)
+	return ok && mark != "" && mark == s.Instance
 }
 
 func (x *crossing) process(slug string) process {
@@ -342,8 +377,13 @@ func (x *crossing) cross(ctx context.Context, in Instance, epoch uint64, tool **
 		}
 	}
 	x.entry.Instance, x.entry.Generation = mark, x.opts.Generation(slug)
-	still := func() bool { return in.Epoch() == epoch && x.opts.Policy() == w.policy }
-	reply, err := x.dispatch(ctx, in, t, func() error { return x.begin(t, fence, still) })
+	still := func() bool { return in.Epoch() == epoch && x.opts.Policy() == w.policy && x.opts.Lock() == w.lock }
+	reply, err := x.dispatch(ctx, in, t, func() error { return x.begin(ctx, t, fence, still) }, func() error {
+		if !still() { // the server did not read for a while
+			return errLate
+		}
+		return nil
+	})
 	if errors.Is(err, errMoved) {
 		return Reply{}, true
 	}
@@ -375,9 +415,12 @@ func (x *crossing) replaced(view *catalog.View, t *catalog.Tool, mark string) Re
 // begin is the last step before a call is sent: it looks whether all is still as
 // it was decided, writes the call down, and binds a first use. After an error
 // nothing is sent.
-func (x *crossing) begin(t *catalog.Tool, fence Fence, still func() bool) error {
+func (x *crossing) begin(ctx context.Context, t *catalog.Tool, fence Fence, still func() bool) error {
 	if !still() {
 		return errMoved
+	}
+	if err := x.claim(ctx, t); err != nil {
+		return err
 	}
 	if err := x.opts.Journal.Begin(&x.entry); err != nil {
 		return &unjournaled{err}
@@ -409,11 +452,12 @@ func (x *crossing) begin(t *catalog.Tool, fence Fence, still func() bool) error 
 // dispatch hands the call to an instance and classifies what comes back. It is
 // the only place that does either, and it sends once. The error is begin's
 // errMoved, or nil.
-func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool, begin func() error) (Reply, error) {
+func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool, begin, last func() error) (Reply, error) {
 	answer, err := in.Do(ctx, session.Call{
 		Request: x.call.Request,
 		Modern:  x.call.Caller.Modern,
 		Begin:   begin,
+		Last:    last,
 		Notify:  x.cleanNotify(tool.Provider, x.call.Notify),
 		Edit: func(e *rpc.Editor) {
 			e.SetString(tool.Name, "params", "name").RemovePrefix(metaPrefix, "params", "_meta")
@@ -422,13 +466,18 @@ func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool
 	if errors.Is(err, errMoved) {
 		return Reply{}, errMoved
 	}
+	if taken := (*repeat)(nil); errors.As(err, &taken) {
+		return taken.reply, nil
+	}
 	if err == nil {
 		err = forged(answer)
 	}
 	if err == nil {
 		outcome, redacted := classify(answer), false
 		if answer, redacted, err = x.cleanAnswer(tool.Provider, answer); err == nil {
-			return Reply{Outcome: outcome, Dispatched: true, Message: answer, Redacted: redacted}, nil
+			reply := Reply{Outcome: outcome, Dispatched: true, Redacted: redacted, size: answer.Size()}
+			reply.Message, reply.artifacts = x.bound(answer, tool)
+			return reply, nil
 		}
 	}
 	end := ending{provider: tool.Provider, tool: tool.Name, instance: in.Mark(), annotations: tool.Annotations}

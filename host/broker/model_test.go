@@ -32,7 +32,7 @@ const modelSteps = 10_000
 
 // tally counts what the model test saw, over all its runs.
 type tally struct {
-	steps, ran, first, named, stale, denied, told, lost int
+	steps, ran, first, named, stale, denied, lost int
 	// between counts the calls that ran under another definition because it changed
 	// after the re-read (before_call), unheard those for which the host could not have
 	// known yet (on_change).
@@ -180,9 +180,15 @@ func (m *model) Warm(ctx context.Context, slug string) error {
 	return err
 }
 
-func (m *model) State(string) (session.State, bool) { return session.State{}, true }
-func (m *model) SetLogLevel(string)                 {}
-func (m *model) Logging() (bool, bool)              { return false, false }
+func (m *model) State(slug string) (session.State, bool) {
+	if s := m.servers[slug]; s.up {
+		return session.State{Instance: s.Mark()}, true
+	}
+	return session.State{}, true
+}
+
+func (m *model) SetLogLevel(string)                     {}
+func (m *model) Logging(func(string) bool) (bool, bool) { return false, false }
 
 var modelTools = []string{"pay", "send", "look"}
 

@@ -92,6 +92,9 @@ type data struct {
 func (e ending) reply() Reply {
 	code := map[Outcome]int{Denied: CodeDenied, Stale: CodeStale, Unavailable: CodeUnavailable,
 		Cancelled: CodeUnavailable, Unknown: CodeUnknown}[e.outcome]
+	if code == 0 { // it was sent, long ago, and its answer is not at hand
+		code = CodeUnknown
+	}
 	d, err := json.Marshal(data{e.outcome, e.reason, e.provider, e.tool, e.revision, e.digest, e.instance, e.dispatched, e.retry, e.annotations})
 	if err != nil { // annotations are valid JSON, so this cannot happen; the error must still go out
 		d = nil
@@ -102,11 +105,13 @@ func (e ending) reply() Reply {
 
 func (e ending) message() string {
 	switch {
+	case e.outcome == Denied && e.cause != "":
+		return fmt.Sprintf("tool %q was not called: %s. %s", e.tool, e.cause, e.advice)
 	case e.outcome == Denied:
 		return fmt.Sprintf("there is no tool %q here. %s", e.tool, e.advice)
 	case e.provider == "":
 		return fmt.Sprintf("tool %q was not called: %s. %s", e.tool, e.cause, e.advice)
-	case e.outcome == Unknown:
+	case e.outcome == Unknown && e.dispatched:
 		return fmt.Sprintf("tool %q of provider %q was called and gave no usable answer: %s. %s", e.tool, e.provider, e.cause, e.advice)
 	default:
 		return fmt.Sprintf("tool %q of provider %q was not called: %s. %s", e.tool, e.provider, e.cause, e.advice)

@@ -42,8 +42,8 @@ func clipped(s string, most int) string {
 type recollections struct {
 	store shownStore
 
-	sessions sync.Map // string → *recollection
-	clients  sync.Map // clientKey → *memory
+	sessions table[string, recollection]
+	clients  table[clientKey, memory]
 	clock    atomic.Int64
 
 	mu     sync.Mutex // held to add and to forget
@@ -68,39 +68,38 @@ func (r *recollections) of(c Caller) recollection {
 	if c.Session == "" {
 		return recollection{own: r.client(keyOf(c))}
 	}
-	found, ok := r.sessions.Load(c.Session)
+	found, ok := r.sessions.load(c.Session)
 	if !ok {
 		client := r.client(keyOf(c))
 		seed := *client.now.Load()
 		seed.instances = nil
-		found, _ = r.sessions.LoadOrStore(c.Session, &recollection{own: newMemory(&seed, nil), client: client})
+		found = r.sessions.loadOrStore(c.Session, &recollection{own: newMemory(&seed, nil), client: client})
 	}
-	return *found.(*recollection) //nolint:forcetypeassert // nothing else is in it
+	return *found
 }
 
 // forget drops a session that has ended.
-func (r *recollections) forget(session string) { r.sessions.Delete(session) }
+func (r *recollections) forget(session string) { r.sessions.remove(session) }
 
 func (r *recollections) client(k clientKey) *memory {
 	now := r.clock.Add(1)
-	if m, ok := r.clients.Load(k); ok {
-		m := m.(*memory) //nolint:forcetypeassert // nothing else is in it
+	if m, ok := r.clients.load(k); ok {
 		m.used.Store(now)
 		return m
 	}
 	read := r.store.read(k) // before the lock: of two who read it, one is kept
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m, ok := r.clients.Load(k); ok {
-		return m.(*memory) //nolint:forcetypeassert // nothing else is in it
+	if m, ok := r.clients.load(k); ok {
+		return m
 	}
 	m := newMemory(read, func(s *remembered) { r.store.write(k, s) })
 	m.used.Store(now)
-	r.clients.Store(k, m)
+	r.clients.store(k, m)
 	keys := append(r.owners[k.owner], k)
 	if len(keys) > maxClients {
 		oldest := slices.MinFunc(keys[:len(keys)-1], func(a, b clientKey) int { return cmp.Compare(r.usedAt(a), r.usedAt(b)) })
-		r.clients.Delete(oldest)
+		r.clients.remove(oldest)
 		keys = slices.DeleteFunc(keys, func(o clientKey) bool { return o == oldest })
 	}
 	r.owners[k.owner] = keys
@@ -108,8 +107,8 @@ func (r *recollections) client(k clientKey) *memory {
 }
 
 func (r *recollections) usedAt(k clientKey) int64 {
-	if m, ok := r.clients.Load(k); ok {
-		return m.(*memory).used.Load() //nolint:forcetypeassert // nothing else is in it
+	if m, ok := r.clients.load(k); ok {
+		return m.used.Load()
 	}
 	return 0
 }

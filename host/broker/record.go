@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"time"
 	"unicode/utf8"
 
@@ -14,7 +15,7 @@ const maxToolName = 256
 // record writes down how a call ended, before the caller hears of it. It is the
 // one place that does. What cannot be written changes nothing of what happened, so
 // the answer stays.
-func (x *crossing) record(reply *Reply) {
+func (x *crossing) record(ctx context.Context, reply *Reply) {
 	reply.ID = x.entry.ID
 	if x.entry.Digest == "" {
 		x.entry.Digest = reply.Digest
@@ -22,9 +23,11 @@ func (x *crossing) record(reply *Reply) {
 	end := journal.End{
 		Dispatched: reply.Dispatched, Outcome: string(reply.Outcome), Reason: reply.Reason, Duration: time.Since(x.arrived),
 	}
-	if reply.Message != nil {
+	end.ResultBytes, end.Artifacts = reply.size, reply.artifacts
+	if reply.Message != nil && end.ResultBytes == 0 { // of a repeat
 		end.ResultBytes = reply.Message.Size()
 	}
+	x.unclaim(ctx, reply, end)
 	if x.audit != "" {
 		end.Reason = x.audit
 	}
@@ -42,8 +45,8 @@ func (x *crossing) record(reply *Reply) {
 		}
 		err = x.opts.Journal.Refuse(&x.entry, end)
 	}
-	if err != nil {
-		x.opts.Logger.Error("how a call ended could not be written down", "call", x.entry.ID, "outcome", reply.Outcome, "error", err)
+	if err != nil { // the journal itself tells that it cannot be written, once, and makes up for it
+		x.opts.Logger.Debug("how a call ended could not be written down", "call", x.entry.ID, "outcome", reply.Outcome, "error", err)
 	}
 }
 

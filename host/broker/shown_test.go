@@ -75,12 +75,11 @@ func TestPagesMakeAListOnlyInARow(t *testing.T) {
 }
 
 func TestTooMuchIsForgottenLoudly(t *testing.T) {
-	r := nothing
 	own := map[string]*item{}
 	for i := range maxShown {
 		own[fmt.Sprint("shop_", i)] = (&item{Provider: "shop"}).gone()
 	}
-	r = (&remembered{own: own}).with("shop_x", &item{Provider: "shop", Digest: "d"})
+	r := (&remembered{own: own}).with("shop_x", &item{Provider: "shop", Digest: "d"})
 	if !r.lossy || len(r.own) != 1 || r.find("shop_x") == nil {
 		t.Errorf("lossy %v, %d items", r.lossy, len(r.own))
 	}
@@ -256,9 +255,7 @@ func TestClientsAreBoundedPerOwner(t *testing.T) {
 	if len(files) != maxClients+1 {
 		t.Errorf("%d files, want %d", len(files), maxClients+1)
 	}
-	count := 0
-	r.clients.Range(func(any, any) bool { count++; return true })
-	if count != maxClients+1 {
+	if count := r.clients.size(); count != maxClients+1 {
 		t.Errorf("%d clients in memory, want %d", count, maxClients+1)
 	}
 	if r.of(bob).own.now.Load().find("t") == nil {

@@ -17,7 +17,7 @@ type world struct {
 	snapshot *catalog.Snapshot
 	// lock has the definitions that are approved; nil where all are.
 	lock  *lock.File
-	views sync.Map // owner → *seen
+	views table[owner, seen]
 }
 
 // seen is what a principal sees in a project.
@@ -52,11 +52,10 @@ func (ws *worlds) world() *world {
 // see returns what a caller sees.
 func (w *world) see(c Caller) *seen {
 	who := owner{c.Principal, c.Project}
-	found, ok := w.views.Load(who)
+	s, ok := w.views.load(who)
 	if !ok {
-		found, _ = w.views.LoadOrStore(who, &seen{})
+		s = w.views.loadOrStore(who, &seen{})
 	}
-	s := found.(*seen) //nolint:forcetypeassert // nothing else is in it
 	s.once.Do(func() {
 		names, most := w.policy.Naming(c.Project)
 		naming := catalog.Naming{Names: names, NameMax: most}

@@ -26,6 +26,8 @@ type definition struct {
 	nameStart, nameEnd int64
 	annotations        json.RawMessage
 	effectful          bool
+	// structured says that it has an outputSchema.
+	structured bool
 }
 
 // lenient reads what a server sent as it is: a doubled member somewhere inside, or
@@ -51,6 +53,8 @@ func readDefinition(raw json.RawMessage) (definition, error) {
 				return errNameKind
 			}
 			d.name, d.nameStart, d.nameEnd = string(text), start, start+int64(len(value))
+		case "outputSchema":
+			d.structured = value.Kind() != jsontext.KindNull
 		case "annotations":
 			annotations++
 			d.annotations = raw[start : start+int64(len(value))]

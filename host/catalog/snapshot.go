@@ -17,6 +17,9 @@ type Tool struct {
 	Digest string
 	// Effectful is false only for a definition that says readOnlyHint true.
 	Effectful bool
+	// Structured says that the definition has an outputSchema: clients reject its
+	// results without structuredContent.
+	Structured bool
 	// Annotations is the definition's own member of that name, nil where there is none.
 	Annotations json.RawMessage
 	// Headers are the arguments that HTTP headers must repeat; nil where there are

@@ -15,16 +15,19 @@ import (
 // unprotected default without a word.
 func TestC072_ProtectiveSettingsNeverFallBack(t *testing.T) {
 	for name, c := range map[string]struct{ text, path string }{
-		"locked misspelled":         {"host {\n  locked = \"flase\"\n}", "host.locked"},
-		"locked false in quotes":    {"host {\n  locked = \"false\"\n}", "host.locked"},
-		"locked null":               {"host {\n  locked = null\n}", "host.locked"},
-		"recheck misspelled":        {"provider \"p\" {\n  plugin = \"stdio\"\n  recheck = \"befor_call\"\n}", "provider.p.recheck"},
-		"recheck of another type":   {"provider \"p\" {\n  plugin = \"stdio\"\n  recheck = true\n}", "provider.p.recheck"},
-		"unknown attribute":         {"provider \"p\" {\n  plugin = \"stdio\"\n  alow_tools = []\n}", "provider.p.alow_tools"},
-		"misspelled list":           {"provider \"p\" {\n  plugin = \"stdio\"\n  exept = [\"pay\"]\n}", "provider.p.exept"},
-		"a pattern that is none":    {"provider \"p\" {\n  plugin = \"stdio\"\n  except = [\"pay_?\"]\n}", "provider.p.except[0]"},
-		"a principal without proof": {"principal \"x\" {\n}\nproject \"p\" {\n}", "principal.x"},
-		"a project for nobody":      {"project \"x\" {\n}", "project.x"},
+		"locked misspelled":                 {"host {\n  locked = \"flase\"\n}", "host.locked"},
+		"locked false in quotes":            {"host {\n  locked = \"false\"\n}", "host.locked"},
+		"locked null":                       {"host {\n  locked = null\n}", "host.locked"},
+		"recheck misspelled":                {"provider \"p\" {\n  plugin = \"stdio\"\n  recheck = \"befor_call\"\n}", "provider.p.recheck"},
+		"recheck of another type":           {"provider \"p\" {\n  plugin = \"stdio\"\n  recheck = true\n}", "provider.p.recheck"},
+		"unknown attribute":                 {"provider \"p\" {\n  plugin = \"stdio\"\n  alow_tools = []\n}", "provider.p.alow_tools"},
+		"misspelled list":                   {"provider \"p\" {\n  plugin = \"stdio\"\n  exept = [\"pay\"]\n}", "provider.p.exept"},
+		"a pattern that is none":            {"provider \"p\" {\n  plugin = \"stdio\"\n  except = [\"pay_?\"]\n}", "provider.p.except[0]"},
+		"a principal without proof":         {"principal \"x\" {\n}\nproject \"p\" {\n}", "principal.x"},
+		"a project for nobody":              {"project \"x\" {\n}", "project.x"},
+		"a misspelled list of a grant":      {granting("tool = [\"pay\"]"), "project.p.grant.tool"},
+		"a pattern in a grant that is none": {granting("except = [\"pay_?\"]"), "project.p.grant.except[0]"},
+		"a grant of a text":                 {granting("tools = \"pay\""), "project.p.grant.tools"},
 		"an expiry that is none": {"principal \"x\" {\n  token_sha256 = \"" + aDigest + "\"\n  expires = \"soon\"\n}\nproject \"p\" {\n}",
 			"principal.x.expires"},
 	} {
@@ -60,6 +63,16 @@ func TestC072_ProtectiveSettingsNeverFallBack(t *testing.T) {
 	if diags.HasErrors() || len(cfg.Providers[0].Except) != 1 {
 		t.Errorf("both lists are to be kept, for deny to win: %v", diags)
 	}
+	cfg, diags = loadText(granting("tools = []\n    except = [\"pay\"]"))
+	if diags.HasErrors() || cfg.Projects[0].Grants[0].Tools == nil || len(cfg.Projects[0].Grants[0].Tools) != 0 {
+		t.Errorf("an empty list of a grant: %v", diags)
+	}
+}
+
+// granting is a configuration with a grant that says more.
+func granting(more string) string {
+	return "principal \"x\" {\n  token_sha256 = \"" + aDigest + "\"\n}\nprovider \"a\" {\n  plugin = \"stdio\"\n}\n" +
+		"project \"p\" {\n  grant {\n    principals = [\"x\"]\n    provider = \"a\"\n    " + more + "\n  }\n}\n"
 }
 
 // TestC075_SpellingIsKept: text reaches the plugin in the spelling it has in the

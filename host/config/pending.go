@@ -34,16 +34,11 @@ var pendings = []pending{
 	{"provider.session.scope", "client", refuse, "There is one server process for each provider. Remove it."},
 	{"provider.session.scope", "call", refuse, "There is one server process for each provider. Remove it."},
 
-	{"project.grant.rate", "", note, "Calls are not counted."},
 	{"host.watch", "true", note, "Start the host again to have a change in force."},
-	{"host.artifacts", "", note, "Results of any size are passed as they are."},
 	{"provider.overlap", "true", note, "There is no reload."},
 	{"provider.session.idle_stop", "", note, "Server processes run until the host stops."},
 	{"provider.session.max_instances", "", note, "There is one server process for each provider."},
 	{"provider.limits.drain_timeout", "", note, "There is no reload."},
-	{"provider.limits.max_concurrent", "", note, "Calls are not counted."},
-	{"provider.limits.max_queue", "", note, "Calls are not queued."},
-	{"provider.limits.inline_result", "", note, "Results of any size are passed as they are."},
 }
 
 // pendingFor finds the line for a value at a path.

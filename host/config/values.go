@@ -301,17 +301,22 @@ func parseTime(s string) (time.Time, error) {
 	return t, nil
 }
 
-// checkRate takes "N/duration".
 func checkRate(s string) error {
-	count, per, ok := strings.Cut(s, "/")
-	n, err := strconv.Atoi(count)
-	if !ok || err != nil || n < 1 {
-		return errors.New(`must be a number of calls in a span of time, like "60/1m"`)
+	_, _, err := ParseRate(s)
+	return err
+}
+
+// ParseRate reads a number of calls in a span of time: "60/1m".
+func ParseRate(s string) (calls int, per time.Duration, err error) {
+	count, span, ok := strings.Cut(s, "/")
+	calls, err = strconv.Atoi(count)
+	if !ok || err != nil || calls < 1 {
+		return 0, 0, errors.New(`must be a number of calls in a span of time, like "60/1m"`)
 	}
-	if d, err := parseDuration(per); err != nil || d <= 0 {
-		return errors.New(`must end with a span of time, like "60/1m"`)
+	if per, err = parseDuration(span); err != nil || per <= 0 {
+		return 0, 0, errors.New(`must end with a span of time, like "60/1m"`)
 	}
-	return nil
+	return calls, per, nil
 }
 
 // formatDuration writes a duration as parseDuration reads it.

@@ -3,8 +3,9 @@ package front
 import (
 	"context"
 	"fmt"
-	"slices"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
@@ -50,6 +51,12 @@ func (s *Server) capabilities(caller broker.Caller) mcp.ServerCapabilities {
 	c.Tools = &struct {
 		ListChanged bool `json:"listChanged,omitempty"`
 	}{ListChanged: true}
+	if s.opts.Artifacts != nil {
+		c.Resources = &struct {
+			Subscribe   bool `json:"subscribe,omitempty"`
+			ListChanged bool `json:"listChanged,omitempty"`
+		}{}
+	}
 	if s.broker.Capabilities(caller).Logging {
 		c.Logging = &struct{}{}
 	}
@@ -62,11 +69,25 @@ const maxClientName = 256
 // clientOf reads who a client says that it is, at a path. What is no string is not
 // there: it decides nothing but what is remembered under it.
 func clientOf(m *rpc.Message, path ...string) broker.Client {
-	read := func(member string) string {
-		text, _ := m.GetString(append(slices.Clip(path), member)...)
-		return text[:min(len(text), maxClientName)]
+	// The envelope's parser does not look into it.
+	var info struct {
+		Name    jsontext.Value `json:"name"`
+		Version jsontext.Value `json:"version"`
 	}
-	return broker.Client{Name: read("name"), Version: read("version")}
+	if raw := m.Get(path...); raw == nil || json.Unmarshal(raw, &info) != nil {
+		return broker.Client{}
+	}
+	text := func(value jsontext.Value) string {
+		if value.Kind() != jsontext.KindString {
+			return ""
+		}
+		text, err := jsontext.AppendUnquote(nil, value)
+		if err != nil {
+			return ""
+		}
+		return string(text[:min(len(text), maxClientName)])
+	}
+	return broker.Client{Name: text(info.Name), Version: text(info.Version)}
 }
 
 func (s *Server) ping(_ context.Context, r *request) error { return r.result(struct{}{}) }

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/drawbridge-mcp/drawbridge/host/broker"
+	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 )
 
 func TestC093_OnlyWhatIsThereIsOffered(t *testing.T) {
@@ -131,5 +134,31 @@ func TestModernRequestsAreChecked(t *testing.T) {
 				t.Errorf("data %s does not name what is supported", m.Error.Data)
 			}
 		})
+	}
+}
+
+// Who a client says that it is stands deeper in a message than the envelope's parser
+// looks.
+func TestWhoAClientIs(t *testing.T) {
+	meta := []string{"params", "_meta", "io.modelcontextprotocol/clientInfo"}
+	for _, c := range []struct {
+		path []string
+		in   string
+		want broker.Client
+	}{
+		{[]string{"params", "clientInfo"}, `{"clientInfo":{"name":"pro\u0062e","version":"1.0","title":"T","icons":[{}]}}`, broker.Client{Name: "probe", Version: "1.0"}},
+		{meta, `{"_meta":{"io.modelcontextprotocol/clientInfo":{"version":"2","name":"probe"}}}`, broker.Client{Name: "probe", Version: "2"}},
+		{[]string{"params", "clientInfo"}, `{"clientInfo":{"name":7,"Name":"x","version":"1"}}`, broker.Client{Version: "1"}},
+		{[]string{"params", "clientInfo"}, `{"clientInfo":"probe"}`, broker.Client{}},
+		{[]string{"params", "clientInfo"}, `{}`, broker.Client{}},
+		{[]string{"params", "clientInfo"}, `{"clientInfo":{"name":"` + strings.Repeat("n", 1000) + `"}}`, broker.Client{Name: strings.Repeat("n", maxClientName)}},
+	} {
+		m, err := rpc.Parse(rpc.FromClient, []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":`+c.in+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := clientOf(m, c.path...); got != c.want {
+			t.Errorf("%.80s: %+v, want %+v", c.in, got, c.want)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/drawbridge-mcp/drawbridge/host/artifact"
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -64,6 +65,8 @@ type Options struct {
 	PageSize int
 	// Project is the one that the client on stdio works in, "" where there is none.
 	Project string
+	// Artifacts are the large results that callers may read. Nil: none are kept.
+	Artifacts *artifact.Store
 	// SpoolDir is where large messages are kept in unlinked files.
 	SpoolDir string
 	Logger   *slog.Logger

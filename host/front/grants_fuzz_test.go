@@ -1,10 +1,12 @@
 package front_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -179,10 +181,10 @@ func (s *scene) spellings(c *choices) []string {
 // stage is a whole face over a scene.
 type stage struct {
 	*scene
-	store   *catalog.Store
-	handler http.Handler
-	close   func()
-	session string
+	store *catalog.Store
+	// post sends one message and returns what came of it.
+	post  func(t testing.TB, body string) string
+	close func()
 
 	mu sync.Mutex // guards started, and makes one start of several
 	// ran are the calls that reached servers, as provider and tool; started are the
@@ -211,7 +213,8 @@ func (s *scene) spec() access.Spec {
 	return spec
 }
 
-func (s *scene) play(t testing.TB) *stage {
+// play opens the face of a scene to a caller: over HTTP, or for local on stdio.
+func (s *scene) play(t testing.TB, principal, project string, onStdio bool) *stage {
 	out := &stage{scene: s}
 	var declared []catalog.Provider
 	var providers []broker.Provider
@@ -224,9 +227,25 @@ func (s *scene) play(t testing.TB) *stage {
 	b := broker.New(broker.Options{
 		Sessions: out, Catalog: out.store, Policy: func() *access.Policy { return policy }, Providers: providers, ListWait: time.Minute,
 	})
-	face := front.New(front.Options{Broker: b, Version: "1"})
+	face := front.New(front.Options{Broker: b, Version: "1", Project: project})
 	out.close = func() { face.Close(context.WithoutCancel(t.Context())) }
-	out.handler = face.Handler(front.HTTPOptions{Listen: "127.0.0.1:1", Gate: asCaller{policy}})
+	if !onStdio {
+		handler := face.Handler(front.HTTPOptions{Listen: "127.0.0.1:1", Gate: asCaller{policy}})
+		out.post = (&overHTTP{handler: handler, principal: principal, project: project}).post
+		return out
+	}
+	in, toHost := io.Pipe()
+	fromHost, stdout := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- face.ServeStdio(context.WithoutCancel(t.Context()), in, stdout) }()
+	out.post = onPipes{toHost, bufio.NewReader(fromHost)}.post
+	out.close = func() {
+		_ = toHost.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		face.Close(context.WithoutCancel(t.Context()))
+	}
 	return out
 }
 
@@ -259,7 +278,17 @@ func (st *stage) Warm(ctx context.Context, slug string) error {
 
 func (st *stage) State(string) (session.State, bool) { return session.State{}, true }
 func (st *stage) SetLogLevel(string)                 {}
-func (st *stage) Logging() (declared, unknown bool)  { return false, false }
+
+// Logging is declared by each server that is there, and not known of the others.
+func (st *stage) Logging(of func(string) bool) (declared, unknown bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, slug := range slugs {
+		there := slices.Contains(st.started, slug)
+		declared, unknown = declared || there && of(slug), unknown || !there && of(slug)
+	}
+	return declared, unknown
+}
 
 // instance is a server that does what it is asked.
 type instance struct {
@@ -292,28 +321,55 @@ func (i instance) Do(_ context.Context, c session.Call) (*rpc.Message, error) {
 	return rpc.Parse(rpc.FromServer, []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"ran"}]}}`))
 }
 
-// post sends one message as a caller and returns the status and the body.
-func (st *stage) post(t testing.TB, principal, project, body string) string {
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:1/mcp/"+project, strings.NewReader(body))
-	r.Header.Set("Authorization", "Bearer "+principal)
+// overHTTP is a client with a session.
+type overHTTP struct {
+	handler                     http.Handler
+	principal, project, session string
+}
+
+func (c *overHTTP) post(t testing.TB, body string) string {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:1/mcp/"+c.project, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+c.principal)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
-	if st.session != "" {
-		r.Header.Set("Mcp-Session-Id", st.session)
+	if c.session != "" {
+		r.Header.Set("Mcp-Session-Id", c.session)
 		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
 	}
 	w := httptest.NewRecorder()
-	st.handler.ServeHTTP(w, r)
-	if id := w.Header().Get("Mcp-Session-Id"); id != "" && st.session == "" {
-		st.session = id
+	c.handler.ServeHTTP(w, r)
+	if id := w.Header().Get("Mcp-Session-Id"); id != "" && c.session == "" {
+		c.session = id
 	}
 	return fmt.Sprint(w.Code, " ", w.Body)
+}
+
+// onPipes is the client on stdio.
+type onPipes struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func (c onPipes) post(t testing.TB, body string) string {
+	if _, err := io.WriteString(c.in, body+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	for strings.Contains(body, `"id"`) {
+		line, err := c.out.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, `"id"`) { // and no notice
+			return "200 " + line
+		}
+	}
+	return ""
 }
 
 // both puts one message to a host and to one that has nothing which is not granted.
 func both(t *testing.T, whole, bare *stage, principal, project, body string) string {
 	t.Helper()
-	got, want := whole.post(t, principal, project, body), bare.post(t, principal, project, body)
+	got, want := whole.post(t, body), bare.post(t, body)
 	if got != want {
 		t.Errorf("%s in %s: %s\nshows what is not granted:\n%s\n%s", principal, project, body, got, want)
 	}
@@ -335,7 +391,8 @@ func act(t *testing.T, data []byte) {
 }
 
 func (s *scene) actFor(t *testing.T, c *choices, principal, project string) {
-	whole, bare := s.play(t), s.without(principal, project).play(t)
+	onStdio := principal == access.Local && c.below(2) == 1
+	whole, bare := s.play(t, principal, project, onStdio), s.without(principal, project).play(t, principal, project, onStdio)
 	defer whole.close()
 	defer bare.close()
 	hello := `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`

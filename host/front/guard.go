@@ -33,7 +33,7 @@ type HTTPOptions struct {
 	// it names.
 	Listen string
 	// PublicURL is where clients outside of this machine find what stands here at /,
-	// "" for nowhere. Its host and its origin are allowed.
+	// "" for nowhere. Its host, with any port, and its origin are allowed.
 	PublicURL string
 	// AllowedHosts are further names that requests may be for: with a port, that
 	// one; without, any.
@@ -79,6 +79,7 @@ func newGuard(opts HTTPOptions, log *slog.Logger) guard {
 	}
 	if g.public.host != "" {
 		g.allow(g.public.scheme, g.public.host)
+		g.names[withoutPort(g.public.host)] = true // a proxy may leave the port out, or put its own
 	}
 	for _, h := range opts.AllowedHosts {
 		h = strings.ToLower(h)
@@ -244,7 +245,7 @@ func (l *lease) Pulse() error {
 func (g guard) allowPage(h http.Header, r *http.Request) {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		h.Set("Access-Control-Allow-Origin", origin)
-		h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate")
+		h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, Drawbridge-Call, WWW-Authenticate")
 		h.Add("Vary", "Origin")
 	}
 }

@@ -83,6 +83,10 @@ func (h *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if h.guard.describe(w, r) {
 		return
 	}
+	if id := h.guard.public.artifactOf(r.URL.Path); id != "" {
+		h.serveArtifact(w, r, id)
+		return
+	}
 	who, ok := h.guard.authenticate(w, r)
 	if !ok {
 		return

@@ -35,7 +35,7 @@ func (s *Server) listTools(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	list := s.appendPage(view, view.Tools()[from:to], r.era)
+	list := s.appendPage(view, view.Tools()[from:to], r.era, to == len(view.Tools()) && s.artifacts(r.caller))
 	if next != "" {
 		list = append(append(append(list, `,"nextCursor":"`...), next...), '"')
 	}
@@ -50,8 +50,9 @@ func (s *Server) listTools(ctx context.Context, r *request) error {
 	return nil
 }
 
-// appendPage makes the result of a list, without its end.
-func (s *Server) appendPage(view *catalog.View, tools []*catalog.Tool, era era) []byte {
+// appendPage makes the result of a list, without its end. own says that the host's
+// own tool ends it.
+func (s *Server) appendPage(view *catalog.View, tools []*catalog.Tool, era era, own bool) []byte {
 	size := 512 + len(s.identity)
 	for _, t := range tools {
 		size += len(t.Listed) + len(t.Exposed) + len(t.Digest) + 8
@@ -62,6 +63,12 @@ func (s *Server) appendPage(view *catalog.View, tools []*catalog.Tool, era era) 
 			list = append(list, ',')
 		}
 		list = append(list, t.Listed...)
+	}
+	if own {
+		if len(tools) > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, readArtifactTool...)
 	}
 	list = append(list, ']')
 	if era == modern { // what 2026-07-28 wants of a list
@@ -93,9 +100,9 @@ func badCursor(why string) *rpc.Error {
 }
 
 const (
-	notOurs       = "the cursor is not one of ours"
-	notYours      = "the cursor was given to another client or session"
-	listHasPassed = "the list has changed since this cursor was given"
+	notOurs   = "the cursor is not one of ours"
+	notYours  = "the cursor was given to another client or session"
+	notOfThis = "the list has changed since this cursor was given"
 )
 
 func cursorOf(m *rpc.Message) (string, error) {
@@ -161,7 +168,7 @@ func paginate(view *catalog.View, c broker.Caller, cursor string, size int) (fro
 		case p.whose != here.whose:
 			return 0, 0, "", badCursor(notYours)
 		case p.of != here.of:
-			return 0, 0, "", badCursor(listHasPassed)
+			return 0, 0, "", badCursor(notOfThis)
 		case p.from == 0 || int64(p.from) >= int64(n):
 			return 0, 0, "", badCursor(notOurs)
 		default:

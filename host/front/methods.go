@@ -46,6 +46,10 @@ var methods = map[string]*method{
 	// Data: the bytes of clients and servers.
 	"tools/list": {eras: both, serve: (*Server).listTools, cached: true},
 	"tools/call": {eras: both, serve: (*Server).call, named: "name"},
+	// The host's own resources: artifacts.
+	"resources/list":           {eras: both, serve: (*Server).listResources, cached: true},
+	"resources/templates/list": {eras: both, serve: (*Server).listTemplates, cached: true},
+	"resources/read":           {eras: both, serve: (*Server).readResource, cached: true, named: "uri"},
 }
 
 // notifications are those of a client that mean something here. They are handled

@@ -345,7 +345,7 @@ func TestThePublicURLsHostMayCome(t *testing.T) {
 		status       int
 	}{
 		{"bridge.example", "", 200}, {"BRIDGE.example:443", "", 200}, {"bridge.example", "https://bridge.example", 200},
-		{"bridge.example:8443", "", 403}, {"bridge.example:80", "", 403}, {"bridge.example", "http://bridge.example", 403},
+		{"bridge.example:8443", "", 200}, {"bridge.example", "https://bridge.example:8443", 403}, {"bridge.example", "http://bridge.example", 403},
 		{"other.bridge.example", "", 403}, {"bridge.example", "https://bridge.example.evil", 403},
 	} {
 		headers := []string{"Host", c.host}

@@ -8,6 +8,9 @@ import (
 	"unicode"
 )
 
+// guessed begins the name of a credential that has none, and is told by how it looks.
+const guessed = "*"
+
 // span is a credential in a text, and the name of what it is the value of.
 type span struct {
 	start, end int
@@ -117,13 +120,13 @@ func credentials(s, inURL string) []span {
 		}
 	}
 	for _, m := range known.FindAllStringSubmatchIndex(s, -1) {
-		add(m[2], m[3], "token")
+		add(m[2], m[3], guessed+"token")
 	}
 	for _, m := range privateKey.FindAllStringSubmatchIndex(s, -1) {
-		add(m[2], m[3], "private-key")
+		add(m[2], m[3], guessed+"private-key")
 	}
 	for _, m := range bearer.FindAllStringSubmatchIndex(s, -1) {
-		add(m[2], m[3], "token")
+		add(m[2], m[3], guessed+"token")
 	}
 	for _, m := range userinfo.FindAllStringSubmatchIndex(s, -1) {
 		add(m[2], m[3], inURL)
@@ -152,7 +155,7 @@ func credentials(s, inURL string) []span {
 		}
 	}
 	if random.MatchString(s) && looksRandom(s) {
-		add(0, len(s), "value")
+		add(0, len(s), guessed+"value")
 	}
 	return apart(found)
 }
@@ -177,7 +180,7 @@ func looksRandom(s string) bool {
 // what has a name of its own, stays.
 func apart(found []span) []span {
 	generic := func(s span) int {
-		if s.key == "token" || s.key == "value" {
+		if strings.HasPrefix(s.key, guessed) {
 			return 1
 		}
 		return 0

@@ -16,7 +16,7 @@ import (
 // a byte.
 const (
 	maxJSON  = 16 << 20
-	maxOther = 2 << 20
+	maxOther = 1 << 20
 	// maxDepth is that of nested values.
 	maxDepth = 200
 	// maxNodes bounds what aliases of YAML can multiply.

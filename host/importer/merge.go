@@ -150,9 +150,9 @@ func (m *Merged) entry(w *writer, e *Entry, have map[string][]token) (Result, st
 	if e.Server == nil {
 		return Result{Entry: e, Outcome: Failed, Reason: e.Error}, "", nil
 	}
-	text, err := m.written(w, e)
-	if err != nil {
-		return Result{Entry: e, Outcome: Failed, Reason: err.Error()}, "", nil
+	text, wrong := m.written(w, e)
+	if wrong != "" {
+		return Result{Entry: e, Outcome: Failed, Reason: wrong}, "", nil
 	}
 	lowered := w.lowered(e)
 	r := Result{Entry: e, Outcome: Added, ToSet: m.unset(w.toSet(&lowered, e))}
@@ -193,11 +193,12 @@ func (m *Merged) unset(names []string) []string {
 	return out
 }
 
-// written is the block of an entry, in form, once it was seen to read as it was meant.
-func (m *Merged) written(w *writer, e *Entry) (string, error) {
+// written is the block of an entry, in form, once it was seen to read as it was meant;
+// or why it cannot be.
+func (m *Merged) written(w *writer, e *Entry) (block, wrong string) {
 	for _, c := range e.Credentials() {
 		if len(c.Value) > secretstore.MaxValue {
-			return "", fmt.Errorf("a credential is longer than %d KiB", secretstore.MaxValue>>10)
+			return "", fmt.Sprintf("a credential is longer than %d KiB", secretstore.MaxValue>>10)
 		}
 	}
 	formatted, diags := config.Format("import", []byte(w.block(e)))
@@ -210,7 +211,7 @@ func (m *Merged) written(w *writer, e *Entry) (string, error) {
 		return "", unwritable(diags)
 	}
 	if len(c.Providers) != 1 {
-		return "", errors.New("it cannot be written as one provider")
+		return "", "it cannot be written as one provider"
 	}
 	p := c.Providers[0]
 	s := w.lowered(e)
@@ -220,26 +221,26 @@ func (m *Merged) written(w *writer, e *Entry) (string, error) {
 	}
 	var values map[string]any
 	if err := json.Unmarshal(got, &values); err != nil {
-		return "", err
+		return "", "it does not read back as JSON"
 	}
 	if different := differs(values, expected(&s)); different != "" {
-		return "", fmt.Errorf("%s cannot be written so that it reads back as it was", different)
+		return "", different + " cannot be written so that it reads back as it was"
 	}
 	if p.Label != e.Name || p.Slug != e.Name || p.Description != e.description() || p.Enabled != s.Enabled ||
 		s.ToolsAllow != nil && !reflect.DeepEqual(p.Tools, s.ToolsAllow) || len(s.ToolsDeny) > 0 && !reflect.DeepEqual(p.Except, s.ToolsDeny) {
-		return "", errors.New("its name or its tools cannot be written so that they read back as they were")
+		return "", "its name or its tools cannot be written so that they read back as they were"
 	}
-	return string(formatted), nil
+	return string(formatted), ""
 }
 
 // unwritable words why a block is not valid by itself. The summaries hold no values.
-func unwritable(diags hcl.Diagnostics) error {
+func unwritable(diags hcl.Diagnostics) string {
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
-			return fmt.Errorf("it cannot be written as a provider: %s: %s", d.Summary, d.Detail)
+			return fmt.Sprintf("it cannot be written as a provider: %s: %s", d.Summary, d.Detail)
 		}
 	}
-	return errors.New("it cannot be written as a provider")
+	return "it cannot be written as a provider"
 }
 
 // stand answers with texts that no file holds, so that a value is told from text that

@@ -194,12 +194,12 @@ func TestAnyText(t *testing.T) {
 		e := &Entry{Source: "x", Path: "mcpServers.x", Name: "x", Server: &s, Description: description}
 		im := &Import{File: "x.json", Client: Generic, Entries: []*Entry{e}}
 		m := &Merged{Target: target}
-		block, err := m.written(&writer{im: im}, e)
-		if err != nil {
-			rt.Fatalf("%v\n%s", err, (&writer{im: im}).block(e))
+		block, wrong := m.written(&writer{im: im}, e)
+		if wrong != "" {
+			rt.Fatalf("%s\n%s", wrong, (&writer{im: im}).block(e))
 		}
-		if again, err := m.written(&writer{im: im}, e); err != nil || again != block {
-			rt.Fatalf("written twice it differs: %v", err)
+		if again, _ := m.written(&writer{im: im}, e); again != block {
+			rt.Fatalf("written twice it differs:\n%s\n%s", block, again)
 		}
 	})
 }

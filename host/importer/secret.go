@@ -85,7 +85,8 @@ func (b *builder) mask(t Text, path string) Text {
 // keyFor is the name of a credential that was told by how it looks: the name that its
 // text has in the file.
 func (b *builder) keyFor(key, path string) string {
-	if key != "token" && key != "value" && key != "private-key" {
+	key, unnamed := strings.CutPrefix(key, guessed)
+	if !unnamed {
 		return key
 	}
 	for _, under := range []string{".env", ".environment", ".headers", ".http_headers"} {

@@ -85,16 +85,6 @@ func (t Text) literal() (string, bool) {
 	return b.String(), true
 }
 
-// has says whether a part of a kind stands in the text.
-func (t Text) has(kind PartKind) bool {
-	for _, p := range t {
-		if p.Kind == kind || p.Default != nil && p.Default.has(kind) {
-			return true
-		}
-	}
-	return false
-}
-
 // each visits every part, those of defaults too.
 func (t Text) each(visit func(*Part)) {
 	for i := range t {

@@ -15,6 +15,10 @@ import (
 
 // parseTOML reads TOML. Names that stand twice are mistakes of the file there.
 func parseTOML(name, src string) (*node, error) {
+	if at := tooDeepTOML(src); at >= 0 {
+		line, column := position(src, at)
+		return nil, &FileError{File: name, Line: line, Column: column, Problem: "its values are nested too deeply"}
+	}
 	var root map[string]any
 	meta, err := toml.Decode(src, &root)
 	if err != nil {
@@ -39,6 +43,56 @@ func parseTOML(name, src string) (*node, error) {
 		return nil, &FileError{File: name, Problem: "its values are nested too deeply"}
 	}
 	return n, nil
+}
+
+// tooDeepTOML is the offset at which brackets, or the parts of one name, are too many;
+// -1 if nowhere. The parser recurses, and its work grows with the square of the depth.
+func tooDeepTOML(src string) int {
+	depth, parts := 0, 0
+	for i := 0; i < len(src); i++ {
+		switch c := src[i]; c {
+		case '#':
+			n := strings.IndexByte(src[i:], '\n')
+			if n < 0 {
+				return -1
+			}
+			i += n - 1
+		case '"', '\'':
+			i = endOfString(src, i)
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth = max(depth-1, 0)
+		case '.':
+			parts++
+		case ',', '=', '\n':
+			parts = 0
+		}
+		if depth > maxDepth || parts > maxDepth {
+			return i
+		}
+	}
+	return -1
+}
+
+// endOfString is where the string that begins at an offset ends. One that is not closed
+// on its line ends with that, for the parser to complain of.
+func endOfString(src string, i int) int {
+	quote := src[i : i+1]
+	if three := strings.Repeat(quote, 3); strings.HasPrefix(src[i:], three) {
+		quote = three
+	}
+	for j := i + len(quote); j < len(src); j++ {
+		switch {
+		case quote[0] == '"' && src[j] == '\\':
+			j++
+		case len(quote) == 1 && src[j] == '\n':
+			return j - 1
+		case strings.HasPrefix(src[j:], quote):
+			return j + len(quote) - 1
+		}
+	}
+	return len(src)
 }
 
 var quotedText = regexp.MustCompile(`'[^']*'|"[^"]*"|` + "`[^`]*`")

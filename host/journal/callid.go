@@ -21,9 +21,9 @@ const (
 	// MaxCallID bounds a call id, in bytes.
 	MaxCallID = 256
 	// HeldFor is how long the result of a call with an id is held for a repeat of it.
-	// maxHeld bounds one result and maxAllHeld all of them, in bytes.
+	// MaxHeld bounds one result and maxAllHeld all of them, in bytes.
 	HeldFor    = 5 * time.Minute
-	maxHeld    = 1 << 20
+	MaxHeld    = 1 << 20
 	maxAllHeld = 32 << 20
 	// purgeEvery is how often results that are held no longer are removed.
 	purgeEvery = time.Minute
@@ -207,7 +207,7 @@ func (c *CallIDs) Release(ctx context.Context, id, journalID string) error {
 // HeldFor, if it is not too large. With an error that is done later, and holds for
 // this host already.
 func (c *CallIDs) Finish(ctx context.Context, id, journalID string, end End, answer []byte) error {
-	if len(answer) > maxHeld {
+	if len(answer) > MaxHeld {
 		answer = nil
 	}
 	return c.change(ctx, id, change{journalID: journalID, end: end, ended: time.Now(), answer: answer})

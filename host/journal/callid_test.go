@@ -267,14 +267,14 @@ func TestHeld(t *testing.T) {
 		return known.Answer != nil
 	}
 	finish("small", []byte("{}"))
-	finish("large", make([]byte, maxHeld+1))
+	finish("large", make([]byte, MaxHeld+1))
 	if !held("small") || held("large") {
 		t.Errorf("held: small %v, large %v; want the small one", held("small"), held("large"))
 	}
-	for i := range maxAllHeld / maxHeld {
-		finish(fmt.Sprint("fill-", i), make([]byte, maxHeld))
+	for i := range maxAllHeld / MaxHeld {
+		finish(fmt.Sprint("fill-", i), make([]byte, MaxHeld))
 	}
-	if last := fmt.Sprint("fill-", maxAllHeld/maxHeld-1); held("small") || !held(last) {
+	if last := fmt.Sprint("fill-", maxAllHeld/MaxHeld-1); held("small") || !held(last) {
 		t.Error("over the bound of all, the oldest is to go")
 	}
 	if _, err := c.db.ExecContext(ctx, `UPDATE answers SET held = held - ?`, HeldFor.Microseconds()); err != nil {

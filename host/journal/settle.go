@@ -31,6 +31,7 @@ var (
 	ErrNoCall     = errors.New("the journal has no such call")
 	ErrInFlight   = errors.New("the call is in flight; wait for its end")
 	ErrNotUnknown = errors.New("only a call whose outcome is unknown can be settled")
+	ErrNotSent    = errors.New("it was not sent: it repeats the call_id of another call, which is the one to settle")
 	ErrIsSettled  = errors.New("the call is settled otherwise, and what was written stays")
 	ErrNote       = errors.New("the note")
 )
@@ -78,6 +79,8 @@ func (x *Index) Settle(ctx context.Context, s Settlement, ids *CallIDs) (row Row
 		return row, false, fmt.Errorf("%s: %w", s.ID, ErrInFlight)
 	case row.Outcome != OutcomeUnknown:
 		return row, false, fmt.Errorf("%s: %w; it ended as %s", s.ID, ErrNotUnknown, row.Outcome)
+	case !row.Dispatched:
+		return row, false, fmt.Errorf("%s: %w (call_id %q)", s.ID, ErrNotSent, row.CallID)
 	case row.Settled != nil && row.Settled.As != s.As:
 		return row, false, fmt.Errorf("%s: %w: %s, by %s at %s", s.ID, ErrIsSettled, row.Settled.As, row.Settled.By, row.Settled.Time.Format(time.RFC3339))
 	case row.Settled != nil:

@@ -17,13 +17,14 @@ func TestSettle(t *testing.T) {
 	dir := filepath.Join(state, Folder)
 	j := open(t, Options{Dir: dir})
 	host := ids(t, state, testHost, nil)
-	lost, fine, flying, refused := entry(j), entry(j), entry(j), entry(j)
+	lost, fine, flying, refused, repeated := entry(j), entry(j), entry(j), entry(j), entry(j)
 	if _, err := host.Claim(ctx, "mine", bound, lost.ID); err != nil {
 		t.Fatal(err)
 	}
 	end := End{Dispatched: true, Outcome: "unknown", Reason: "timeout"}
 	must(t, j.Begin(lost), j.End(lost, end), host.Finish(ctx, "mine", lost.ID, end, nil),
-		j.Begin(fine), j.End(fine, good), j.Begin(flying), j.Refuse(refused, End{Outcome: "denied"}))
+		j.Begin(fine), j.End(fine, good), j.Begin(flying), j.Refuse(refused, End{Outcome: "denied"}),
+		j.Refuse(repeated, End{Outcome: "unknown", Reason: "timeout"}))
 	x := index(t, IndexOptions{Dir: dir})
 	command := ids(t, state, "command", nil)
 	settle := func(id, as, note string) (Row, bool, error) {
@@ -38,6 +39,7 @@ func TestSettle(t *testing.T) {
 		{fine.ID, SettledOK, "saw it", ErrNotUnknown, "it ended as ok"},
 		{refused.ID, SettledNotRun, "saw it", ErrNotUnknown, "it ended as denied"},
 		{flying.ID, SettledOK, "saw it", ErrInFlight, "in flight"},
+		{repeated.ID, SettledOK, "saw it", ErrNotSent, `call_id "mine"`},
 		{lost.ID, SettledOK, "", ErrNote, "say how you know"},
 		{lost.ID, SettledOK, strings.Repeat("x", maxNote+1), ErrNote, "4097 bytes"},
 		{lost.ID, "perhaps", "saw it", nil, "ok or not-run"},
@@ -109,7 +111,7 @@ func TestSettleWithoutIDs(t *testing.T) {
 	dir := filepath.Join(state, Folder)
 	j := open(t, Options{Dir: dir})
 	e := entry(j)
-	must(t, j.Begin(e), j.End(e, End{Outcome: "unknown"}))
+	must(t, j.Begin(e), j.End(e, End{Dispatched: true, Outcome: "unknown"}))
 	x := index(t, IndexOptions{Dir: dir})
 	if _, _, err := x.Settle(t.Context(), Settlement{ID: e.ID, As: SettledOK, Note: "saw it"}, ids(t, state, "command", nil)); err != nil {
 		t.Fatal(err)

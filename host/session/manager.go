@@ -331,11 +331,11 @@ func (s *Spec) startTimeout() time.Duration {
 }
 
 // Logging says whether a server that is known declares logging, and whether there
-// is a provider whose server was never asked.
-func (m *Manager) Logging() (declared, unknown bool) {
-	for _, e := range *m.entries.Load() {
+// is a provider whose server was never asked; of the providers that of says.
+func (m *Manager) Logging(of func(slug string) bool) (declared, unknown bool) {
+	for slug, e := range *m.entries.Load() {
 		switch s := e.known.Load(); {
-		case e.unit == nil:
+		case e.unit == nil, !of(slug):
 		case s == nil:
 			unknown = true
 		case s.Declares("logging"):

@@ -108,7 +108,7 @@ func TestAServerThatIsKnownToLogMayLog(t *testing.T) {
 	for caps, want := range map[string][2]bool{`{"logging":{}}`: {true, false}, `{}`: {false, false}} {
 		s := newServer(t)
 		h := oneServer(t, s, func(sp *Spec) { sp.Known = &Server{Era: Legacy, Capabilities: json.RawMessage(caps)} })
-		if declared, unknown := h.manager.Logging(); declared != want[0] || unknown != want[1] {
+		if declared, unknown := h.manager.Logging(func(string) bool { return true }); declared != want[0] || unknown != want[1] {
 			t.Errorf("%s: declared %v, unknown %v", caps, declared, unknown)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/drawbridge-mcp/drawbridge/host/access"
+	"github.com/drawbridge-mcp/drawbridge/host/artifact"
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/config"
@@ -49,16 +50,19 @@ type host struct {
 	gate       *access.Gate
 	identities *access.OIDC
 	// lock is the lock file in force, nil without locked = true.
-	lock     atomic.Pointer[lock.File]
-	plugins  plugins
-	journal  *journal.Journal
-	callIDs  *journal.CallIDs
-	catalog  *catalog.Store
-	sessions *session.Manager
-	cleaner  broker.Cleaner
-	broker   *broker.Broker
-	front    *front.Server
-	control  *control.Control
+	lock      atomic.Pointer[lock.File]
+	plugins   plugins
+	journal   *journal.Journal
+	callIDs   *journal.CallIDs
+	catalog   *catalog.Store
+	sessions  *session.Manager
+	artifacts *artifact.Store
+	// endSweeps ends the goroutine that removes expired artifacts.
+	endSweeps context.CancelFunc
+	cleaner   broker.Cleaner
+	broker    *broker.Broker
+	front     *front.Server
+	control   *control.Control
 	// specs are the enabled providers, once start has checked them.
 	specs []session.Spec
 	// reloads keeps what a reload needs to know of the start and of other reloads.
@@ -109,6 +113,10 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		h.release()
 		return nil, err
 	}
+	if err := h.openArtifacts(ctx); err != nil {
+		h.release()
+		return nil, err
+	}
 	launcher := &supervise.Launcher{
 		HostID: h.life.ID(),
 		RunDir: h.run.Path,
@@ -130,7 +138,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 	h.broker = h.newBroker()
 	h.front = front.New(front.Options{
 		Broker: h.broker, Version: version, MaxRequest: cfg.Host.MaxRequest, WriteTimeout: cfg.Host.WriteTimeout,
-		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, Project: o.project, SpoolDir: h.run.Path, Logger: h.log,
+		SessionIdle: cfg.Host.SessionIdle, PageSize: cfg.Host.PageSize, Project: o.project, Artifacts: h.artifacts, SpoolDir: h.run.Path, Logger: h.log,
 	})
 	h.control = newControl(h, launcher)
 	return h, nil
@@ -202,7 +210,8 @@ func (h *host) release() {
 func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func(), clean func(json.RawMessage) json.RawMessage) *catalog.Store {
 	return catalog.New(catalog.Options{
 		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange,
-		Dir: filepath.Join(cfg.Host.StateDir, catalogFolder), Afresh: fresh, Logger: log,
+		Reserved: []string{front.ReadArtifact},
+		Dir:      filepath.Join(cfg.Host.StateDir, catalogFolder), Afresh: fresh, Logger: log,
 		Clean: clean,
 	}, catalogued(cfg))
 }
@@ -216,16 +225,17 @@ func (h *host) newBroker() *broker.Broker {
 		if p.Enabled {
 			providers = append(providers, broker.Provider{
 				Slug: p.Slug, Label: p.Label, MaxMessage: p.Limits.MaxMessage, CallTimeoutMax: p.Limits.CallTimeoutMax,
-				KeepSecrets: !p.RedactResults,
-				Required:    p.Discovery == "required", BeforeCall: p.Recheck == "before_call",
+				KeepSecrets: !p.RedactResults, InlineResult: p.Limits.InlineResult,
+				MaxConcurrent: p.Limits.MaxConcurrent, MaxQueue: p.Limits.MaxQueue,
+				Required: p.Discovery == "required", BeforeCall: p.Recheck == "before_call",
 				RefreshInterval: p.RefreshInterval, Stateful: p.Session.Stateful,
 			})
 		}
 	}
 	return broker.New(broker.Options{
-		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Lock: h.lock.Load, Providers: providers, Cleaner: h.cleaner,
+		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Lock: h.lock.Load, Providers: providers, Cleaner: h.cleaner, Artifacts: h.artifacts, SpoolDir: h.run.Path,
 		ListWait: h.cfg.Host.ListWait, ShownDir: filepath.Join(h.cfg.Host.StateDir, shownFolder),
-		Journal: h.journal, Generation: h.generation, Logger: h.log,
+		Journal: h.journal, CallIDs: h.callIDs, Generation: h.generation, Logger: h.log,
 	})
 }
 
@@ -313,6 +323,7 @@ func (h *host) close(hurry context.Context) {
 	ctx := h.stopping(hurry)
 	defer h.stopCancel()
 	h.sessions.StopSince(ctx, h.stopBegan)
+	h.endSweeps()
 	h.warming.Wait()
 	if err := h.control.Close(ctx); err != nil {
 		h.log.Warn("command socket stays behind", "error", err)

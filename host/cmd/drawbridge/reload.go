@@ -12,6 +12,7 @@ import (
 // wrong with them is told on stderr.
 func (g *globals) reload(h *host, path string) {
 	next, diags := config.Load(path)
+	h.redactor.Add(next.Secrets...)
 	if !diags.HasErrors() {
 		diags = append(diags, h.Apply(next)...)
 	}

@@ -33,7 +33,7 @@ func main() {
 	b := &bench{out: os.Stdout, results: results{}}
 	flag.StringVar(&b.host, "drawbridge", "bin/drawbridge", "`PATH` of the host")
 	flag.StringVar(&b.fake, "fakeserver", "", "`PATH` of the fake server (default: build it)")
-	only := flag.String("only", "stdio,http,list", "`PARTS` to measure, of these")
+	only := flag.String("only", "stdio,http,list,guard,journal", "`PARTS` to measure, of these")
 	withBare := flag.Bool("bare", true, "measure the bare gateway too")
 	rounds := flag.Int("rounds", 3, "interleaved rounds")
 	absolute := flag.Bool("absolute", false, "print times too; they hold for this machine and this moment only")
@@ -61,8 +61,10 @@ func main() {
 type bench struct {
 	out        io.Writer
 	host, fake string
-	// bare is the bare gateway; "" leaves it out.
+	// bare is the bare gateway; "" leaves it out. lacking are hosts that lack
+	// something, by their build tag; they are built when they are measured.
 	bare    string
+	lacking map[string]string
 	dir     string
 	plan    plan
 	rounds  int
@@ -107,9 +109,12 @@ func (b *bench) run(absolute, withBare bool) (met bool, err error) {
 }
 
 // build builds a program of host/internal into dir.
-func build(dir, program string) (string, error) {
-	path := filepath.Join(dir, strings.ReplaceAll(program, "/", "-"))
-	out, err := exec.Command("go", "build", "-o", path, "github.com/drawbridge-mcp/drawbridge/host/internal/"+program).CombinedOutput()
+func build(dir, program string) (string, error) { return buildWith("", dir, "internal/"+program) }
+
+// buildWith builds a program of host, with a build tag or with none.
+func buildWith(tag, dir, program string) (string, error) {
+	path := filepath.Join(dir, strings.ReplaceAll(program+tag, "/", "-"))
+	out, err := exec.Command("go", "build", "-tags", tag, "-o", path, "github.com/drawbridge-mcp/drawbridge/host/"+program).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", program, err, out)
 	}
@@ -140,6 +145,14 @@ func (b *bench) round(n int) error {
 				return fmt.Errorf("%s, %s, start: %w", transport, side, err)
 			}
 			b.results.add(transport, side, f)
+		}
+	}
+	for _, w := range withouts {
+		if !slices.Contains(b.only, w.part) {
+			continue
+		}
+		if err := b.roundWithout(w, n); err != nil {
+			return err
 		}
 	}
 	if !slices.Contains(b.only, "list") {

@@ -5,9 +5,8 @@ package crossing
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,7 +16,6 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/fakeserver"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
-	"github.com/drawbridge-mcp/drawbridge/host/journal"
 )
 
 // The tokens of the people in these tests.
@@ -121,9 +119,18 @@ func TestGrantsAreTakenAwayWhileAllRuns(t *testing.T) {
 		t.Errorf("ada, whose view is what it was, was told %d times", n-toldAda)
 	}
 
-	// All of it, and ben has nothing; his session goes on to nowhere.
+	// All of it, and ben has nothing; his session goes on to nowhere, and its stream ends.
+	stream, err := ben.Do(t.Context(), http.MethodGet, "")
+	if err != nil || stream.StatusCode != http.StatusOK {
+		t.Fatal(err, stream)
+	}
 	governed(t, p, project("site", grant("ada", "fake", `tools = ["*"]`)), fake)
 	hangUp(t, h.Run, taken)
+	_, err = io.ReadAll(stream.Body)
+	_ = stream.Body.Close()
+	if err != nil {
+		t.Errorf("the stream of who has nothing: %v", err)
+	}
 	res, err := ben.Do(t.Context(), http.MethodPost, hosttest.Envelope(99, "tools/list", "{}"))
 	if err != nil {
 		t.Fatal(err)
@@ -365,21 +372,11 @@ type denial struct{ Principal, Project, Provider, Tool, Digest, Outcome, Reason 
 // denials reads them from the files of the journal.
 func denials(t testing.TB, p hosttest.Place) []denial {
 	t.Helper()
-	files, err := filepath.Glob(p.Path(filepath.Join("state", journal.Folder, "*")))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out []denial
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			var l struct{ Call *denial }
-			if json.Unmarshal([]byte(line), &l) == nil && l.Call != nil {
-				out = append(out, *l.Call)
-			}
+	for line := range strings.Lines(journalOf(t, p)) {
+		var l struct{ Call *denial }
+		if json.Unmarshal([]byte(line), &l) == nil && l.Call != nil {
+			out = append(out, *l.Call)
 		}
 	}
 	return out

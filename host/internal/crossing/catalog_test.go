@@ -1,8 +1,12 @@
+//go:build linux
+
 package crossing
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,6 +56,28 @@ func catalogs(t testing.TB, p hosttest.Place) []string {
 	return files
 }
 
+// listMeta is what the host says of a list.
+type listMeta struct {
+	Revisions map[string]string `json:"drawbridge/revisions"`
+	Digests   map[string]string `json:"drawbridge/digests"`
+}
+
+func metaOf(t testing.TB, c hosttest.Client) listMeta {
+	t.Helper()
+	r := c.Request(t, "tools/list", "{}")
+	var list struct {
+		Meta listMeta `json:"_meta"`
+	}
+	if err := json.Unmarshal(r.Result, &list); err != nil {
+		t.Fatalf("tools/list: %v: %s", err, r.Raw)
+	}
+	return list.Meta
+}
+
+// revisions are those of the list of now, by provider, digests those of its tools.
+func revisions(t testing.TB, c hosttest.Client) map[string]string { return metaOf(t, c).Revisions }
+func digests(t testing.TB, c hosttest.Client) map[string]string   { return metaOf(t, c).Digests }
+
 // marked are the processes of all instances.
 func marked(p hosttest.Place) []hosttest.Process {
 	return slices.DeleteFunc(p.Processes(), func(one hosttest.Process) bool { return one.Mark == "" })
@@ -73,12 +99,16 @@ func TestTheFirstListStartsNoServer(t *testing.T) {
 	if len(first) != count*each {
 		t.Fatalf("the servers list %d tools", len(first))
 	}
+	known := revisions(t, before)
 	leave(t, before)
 	if n := len(catalogs(t, p)); n != count {
 		t.Fatalf("%d catalogs are kept", n)
 	}
 
 	c := setting{}.stdio(t, p, path)
+	if now := revisions(t, c); len(now) != count || !maps.Equal(now, known) {
+		t.Errorf("%d revisions, of %d", len(now), len(known))
+	}
 	second := hosttest.Definitions(t, c)
 	if left := marked(p); len(left) != 0 {
 		t.Errorf("%d processes of servers and plugins were started for a list", len(left))
@@ -135,9 +165,33 @@ func TestAListThatDiffersReplacesTheOneOfTheDisk(t *testing.T) {
 	})
 }
 
-// TestC087_TheListIsTheNewServers: a server that was killed comes back with other
-// tools; they are listed, told of once, and can be called.
-func TestC087_TheListIsTheNewServers(t *testing.T) {
+// TestAToolThatTheDiskDoesNotKnowIsAskedFor: what is remembered may be of long ago,
+// so that a name which is not in it starts the server before it is refused.
+func TestAToolThatTheDiskDoesNotKnowIsAskedFor(t *testing.T) {
+	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+		shelve(t, p, "a")
+		path := config(t, p, "", filing(p))
+		before := open(path)
+		names(t, before)
+		leave(t, before)
+		shelve(t, p, "a", "b")
+		c := open(path)
+		if r := tool(t, c, "fake_b", "{}"); r.Error != nil {
+			t.Errorf("b: %s", r.Error)
+		}
+		if e := errorOf(t, tool(t, c, "fake_none", "{}")); e.Data.Outcome != "denied" {
+			t.Errorf("a tool that there is not: %+v", e)
+		}
+		if n := starts(logged(t, p, "fake")); n != 2 {
+			t.Errorf("the server was started %d times", n-1)
+		}
+	})
+}
+
+// TestC087_TheToolsOfBeforeAreGone: a server that was killed comes back with other
+// tools. A client is told of it once; calls by what it was shown before are refused,
+// with the new revision; then it lists, and can call what there is.
+func TestC087_TheToolsOfBeforeAreGone(t *testing.T) {
 	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
 		shelve(t, p, "a", "b x")
 		path := config(t, p, "", filing(p))
@@ -147,6 +201,24 @@ func TestC087_TheListIsTheNewServers(t *testing.T) {
 		shelve(t, p, "b x y", "c")
 		signal(t, p, serverOf(t, p, s), syscall.SIGKILL)
 		eventually(t, "the client is not told", func() bool { return len(changes(c)) > 0 })
+		var told []string
+		for name, reason := range map[string]string{"a": "tool_gone", "b": "definition_changed"} {
+			r := tool(t, c, "fake_"+name, `{"x":"1"}`)
+			var e struct {
+				Code int
+				Data struct{ Outcome, Reason, Revision string }
+			}
+			if err := json.Unmarshal(r.Error, &e); err != nil || e.Code != -31002 || e.Data.Outcome != "stale" || e.Data.Reason != reason {
+				t.Errorf("%s, by what was listed before: %s", name, r.Raw)
+			}
+			told = append(told, e.Data.Revision)
+		}
+		if n := len(received(t, p, "fake")); n != 0 {
+			t.Errorf("%d calls reached the server", n)
+		}
+		if now := revisions(t, c)["fake"]; now == "" || told[0] != now || told[1] != now {
+			t.Errorf("the refusals carry the revisions %v, the list %s", told, now)
+		}
 		got := slices.DeleteFunc(names(t, c), func(name string) bool { return name != "fake_a" && name != "fake_b" && name != "fake_c" })
 		if !slices.Equal(got, []string{"fake_b", "fake_c"}) {
 			t.Errorf("listed: %v", got)
@@ -157,6 +229,58 @@ func TestC087_TheListIsTheNewServers(t *testing.T) {
 		if n := len(changes(c)); n != 1 {
 			t.Errorf("%d list_changed", n)
 		}
+	})
+}
+
+// TestC091_TheDefinitionChangesBetweenListAndCall: before the host can know of it,
+// the call passes as what the client was shown; after that it is refused once, and
+// shown what there is. A call that names a digest never runs under another.
+func TestC091_TheDefinitionChangesBetweenListAndCall(t *testing.T) {
+	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+		shelve(t, p, "pay to")
+		c := open(config(t, p, "", filing(p)))
+		names(t, c)
+		before := digests(t, c)["fake_pay"]
+		shelve(t, p, "pay target")
+		pay := func(meta string) hosttest.Reply {
+			return c.Request(t, "tools/call", `{"name":"fake_pay","arguments":{"to":"x"}`+meta+`}`)
+		}
+		naming := func(digest string) string { return `,"_meta":{"drawbridge/digest":` + encoded(digest) + `}` }
+		if r := pay(""); r.Error != nil { // nothing was announced yet
+			t.Errorf("as listed: %s", r.Error)
+		}
+		if r := tool(t, c, "fake_notify", "{}"); r.Error != nil {
+			t.Fatal(string(r.Error))
+		}
+		// The announcement came before that answer, so that the host has read it.
+		for n, meta := range []string{"", naming(before)} {
+			if e := errorOf(t, pay(meta)); e.Code != -31002 || e.Data.Reason != "definition_changed" || e.Data.Dispatched {
+				t.Errorf("call %d after the change: %+v", n+1, e)
+			}
+		}
+		if n := len(calls(t, p, "pay")); n != 1 {
+			t.Errorf("%d calls reached the server", n)
+		}
+		now := digests(t, c)["fake_pay"]
+		if now == before || now == "" {
+			t.Errorf("the digest is %q, was %q", now, before)
+		}
+		for n, meta := range []string{"", naming(now)} {
+			if r := pay(meta); r.Error != nil {
+				t.Errorf("call %d as it is now: %s", n+1, r.Error)
+			}
+		}
+		if n := len(calls(t, p, "pay")); n != 3 {
+			t.Errorf("%d calls reached the server", n)
+		}
+	})
+}
+
+// calls are those of one tool that the filing server received.
+func calls(t testing.TB, p hosttest.Place, name string) []fakeserver.Message {
+	t.Helper()
+	return slices.DeleteFunc(received(t, p, "fake"), func(m fakeserver.Message) bool {
+		return !strings.Contains(string(m.Params), `"name":`+encoded(name))
 	})
 }
 
@@ -301,6 +425,10 @@ func TestC089_AListThatFailsHoldsUpNobody(t *testing.T) {
 		if got := names(t, c); !slices.Equal(got, []string{"one_echo"}) {
 			t.Errorf("at first, %v is listed", got)
 		}
+		first := revisions(t, c)
+		if len(first) != 1 || first["one"] == "" {
+			t.Errorf("at first, the revisions are %v", first)
+		}
 		if took := time.Since(began); took > fails {
 			t.Errorf("the first list took %s", took)
 		}
@@ -310,6 +438,9 @@ func TestC089_AListThatFailsHoldsUpNobody(t *testing.T) {
 		eventually(t, "the client is not told", func() bool { return len(changes(c)) == 1 })
 		if got := names(t, c); !slices.Equal(got, []string{"one_echo", "two_echo"}) {
 			t.Errorf("later, %v is listed", got)
+		}
+		if now := revisions(t, c); len(now) != 2 || now["two"] == "" || now["one"] != first["one"] {
+			t.Errorf("later, the revisions are %v; they were %v", now, first)
 		}
 		if n := starts(logged(t, p, "two")); n != 1 {
 			t.Errorf("the server was started %d times", n)

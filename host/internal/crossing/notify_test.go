@@ -1,3 +1,5 @@
+//go:build linux
+
 package crossing
 
 import (
@@ -14,8 +16,7 @@ import (
 )
 
 // TestC059_ChangesAreTold: a server adds a tool during a call and says so. Each
-// client hears of it once, and then finds the tool. (The revision comes with the
-// fence.)
+// client hears of it once, and then finds the tool, under another revision.
 func TestC059_ChangesAreTold(t *testing.T) {
 	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
 		c := open(config(t, p, "", provider{name: "fake", args: []string{"--list-changed"}}))
@@ -32,6 +33,7 @@ func TestC059_ChangesAreTold(t *testing.T) {
 				t.Errorf("initialize: %v: %s", err, c.hello().Raw)
 			}
 		}
+		last := revisions(t, c)["fake"]
 		for i, name := range []string{"new", "newer"} {
 			hosttest.CallTool(t, c, "fake_add_tool", fmt.Sprintf(`{"name":%q}`, name))
 			for n, c := range clients {
@@ -40,6 +42,16 @@ func TestC059_ChangesAreTold(t *testing.T) {
 					t.Errorf("client %d heard of a change, and its list lacks the tool %s", n, name)
 				}
 			}
+			now := revisions(t, c)["fake"]
+			if now == last || now == "" {
+				t.Errorf("the revision is %q and was %q", now, last)
+			}
+			for n, c := range clients {
+				if got := revisions(t, c)["fake"]; got != now {
+					t.Errorf("client %d sees the same under the revision %s, not %s", n, got, now)
+				}
+			}
+			last = now
 		}
 		for n, c := range clients {
 			if got := len(changes(c)); got != 2 {

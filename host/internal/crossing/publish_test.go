@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type published struct {
 	issuer *hosttest.Issuer
 	keys   [2]hosttest.SigningKey // RS256 and ES256
 	via    *http.Transport
+	text   string // of the configuration
 }
 
 const (
@@ -60,6 +62,7 @@ func publish(t *testing.T, flags ...string) *published {
 		principal("ann", oidcBlock(out.issuer.URL, "a1")) + principal("bob", oidcBlock(out.issuer.URL, "b2")) + principal("ci", tokenAttribute(ciToken)) +
 		"project \"site\" {\n  grant {\n    principals = [\"ann\"]\n    provider = \"fake\"\n    tools = [\"*\"]\n  }\n}\n" +
 		"project \"shop\" {\n  grant {\n    principals = [\"bob\", \"ci\"]\n    provider = \"till\"\n    tools = [\"*\"]\n  }\n}\n"
+	out.text = text
 	out.h = hosttest.StartHTTP(t, setting{flags: flags}.command(t, p, "serve", "--config", p.Write(t, "providers.hcl", text)))
 	proxy := hosttest.NewProxy(t, hosttest.NewAuthority(t), "bridge.example")
 	proxy.Forward(t, out.h.URL)
@@ -275,6 +278,32 @@ func TestATokenThatExpiresEndsItsSessions(t *testing.T) {
 	c.Bearer(s.token(t, "a1", nil)) // a new one of the same principal finds the session
 	if got := textOf(t, tool(t, c, "fake_echo", `{"text":"again"}`)); got != "again" {
 		t.Errorf("with a new token: %q", got)
+	}
+}
+
+// TestWhoAnIssuersTokensTellIsReloaded with the files, at once and for who is there.
+func TestWhoAnIssuersTokensTellIsReloaded(t *testing.T) {
+	s := publish(t)
+	before, after := s.token(t, "a1", nil), s.token(t, "a9", nil)
+	c := s.open(t, "/mcp/site", before)
+	if got := names(t, c); !slices.Contains(got, "fake_echo") {
+		t.Errorf("at first: %v", got)
+	}
+	s.p.Write(t, "providers.hcl", strings.Replace(s.text, `value = "a1"`, `value = "a9"`, 1))
+	s.h.Signal(t, syscall.SIGHUP)
+	eventually(t, "the new rule is in force", func() bool {
+		res, _ := s.ask(t, http.MethodPost, "/mcp/site", after, hello)
+		return res.StatusCode == http.StatusOK
+	})
+	if _, status := c.Raw(t, `{"jsonrpc":"2.0","id":$ID,"method":"ping"}`); status != http.StatusUnauthorized {
+		t.Errorf("the token of before: %d, want 401", status)
+	}
+	c.Bearer(after) // the same principal: the session is still its own
+	if got := textOf(t, tool(t, c, "fake_echo", `{"text":"on"}`)); got != "on" {
+		t.Errorf("the session: %q", got)
+	}
+	if n := starts(logged(t, s.p, "fake")); n != 1 {
+		t.Errorf("%d processes of the server, want one", n)
 	}
 }
 

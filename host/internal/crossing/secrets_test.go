@@ -1,3 +1,5 @@
+//go:build linux
+
 package crossing
 
 import (
@@ -248,7 +250,7 @@ func commands(t *testing.T, p hosttest.Place, with setting, file string, all []s
 	for _, args := range [][]string{
 		{"validate"}, {"validate", "--json"}, {"tools"}, {"tools", "--json"}, {"status"}, {"status", "--json"},
 		{"logs", "talks"}, {"logs", "dies"}, {"call", "dies", "echo"}, {"call", "lacks", "echo"}, {"call", "talks", "exit", `{"stderr":"` + literal + `"}`},
-		{"secret", "list"}, {"secret", "list", "--json"}, {"plan"},
+		{"secret", "list"}, {"secret", "list", "--json"}, {"plan"}, {"calls"}, {"calls", "--json"}, {"access", "local"},
 	} {
 		cmd := with.command(t, p, append(args, "--config", file)...)
 		out, _ := cmd.CombinedOutput() // some of them are to fail
@@ -260,12 +262,14 @@ func commands(t *testing.T, p hosttest.Place, with setting, file string, all []s
 }
 
 // TestARotationEndsNoChat: with another value of a secret the tools have the same
-// digests, and a client that goes on with what it was shown is answered.
+// digests, those that were approved stay so, and a client that goes on with what it
+// was shown is answered.
 func TestARotationEndsNoChat(t *testing.T) {
 	p := hosttest.NewPlace(t)
-	tools := `[{"name":"login","description":"with KEPT","inputSchema":{"type":"object"}}]`
-	file := p.Write(t, "tools.json", strings.Replace(tools, "KEPT", "first-value", 1))
-	cfg := config(t, p, "", provider{name: "talks", args: []string{"--tools-file", file}, config: `    env = { KEY = secret("key") }`})
+	const tools = `[{"name":"login","description":"with KEPT","inputSchema":{"type":"object"}}]`
+	file := p.Path("tools.json")
+	talks := provider{name: "talks", args: []string{"--tools-file", file}, config: `    env = { KEY = secret("key") }`}
+	cfg := config(t, p, "", talks)
 	var before string
 	for _, value := range []string{"first-value", "second-value"} {
 		keep(t, p, cfg, "key", value)
@@ -276,6 +280,9 @@ func TestARotationEndsNoChat(t *testing.T) {
 				t.Errorf("after the rotation: %s", r.Raw)
 			}
 		}
+		if r := tool(t, c, "talks_env", "{}"); strings.Contains(string(r.Raw), value) || !strings.Contains(string(r.Raw), "KEY=[redacted]") {
+			t.Errorf("the environment: %s", r.Raw)
+		}
 		r := c.Request(t, "tools/list", "{}")
 		if !strings.Contains(string(r.Result), "with [redacted]") {
 			t.Errorf("the list is %s", r.Result)
@@ -284,10 +291,18 @@ func TestARotationEndsNoChat(t *testing.T) {
 			t.Errorf("the rotation changed the list:\n%s\n%s", before, after)
 		}
 		before = string(r.Result)
-		if r := tool(t, c, "talks_env", "{}"); strings.Contains(string(r.Raw), value) {
-			t.Errorf("the value is in a result: %s", r.Raw)
-		}
 		leave(t, c)
+		if value == "first-value" { // from here on what is not approved is not there
+			out, err := p.Command(t, "lock", "--config", cfg).CombinedOutput()
+			if err != nil {
+				t.Fatalf("lock: %v: %s", err, out)
+			}
+			config(t, p, "locked = true", talks)
+		}
+	}
+	lock, err := os.ReadFile(p.Path("providers.lock.hcl"))
+	if err != nil || strings.Contains(string(lock), "-value") {
+		t.Errorf("the lock file: %v: %s", err, lock)
 	}
 }
 

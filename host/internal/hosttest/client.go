@@ -156,7 +156,11 @@ type Definition struct {
 	Raw  json.RawMessage
 }
 
-// Definitions lists the tools to the last page.
+// ownTool is the host's own, which it lists beside those of servers.
+const ownTool = "read_artifact"
+
+// Definitions lists the tools of servers to the last page. The host's own tool is
+// not among them.
 func Definitions(t testing.TB, c Client) []Definition {
 	t.Helper()
 	var out []Definition
@@ -179,7 +183,9 @@ func Definitions(t testing.TB, c Client) []Definition {
 			if err := json.Unmarshal(raw, &d); err != nil {
 				t.Fatal(err)
 			}
-			out = append(out, Definition{d.Name, raw})
+			if d.Name != ownTool {
+				out = append(out, Definition{d.Name, raw})
+			}
 		}
 		if list.NextCursor == nil {
 			return out

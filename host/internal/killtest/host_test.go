@@ -279,9 +279,12 @@ func (h *host) call(tool, args string) <-chan reply {
 	return h.send("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, args))
 }
 
-// hello sends the handshake and does not wait.
+// hello sends the handshake and does not wait. No two clients are the same one: what
+// an earlier one was shown, of a provider that was declared otherwise, is no matter
+// here.
 func (h *host) hello() <-chan reply {
-	done := h.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"killtest","version":"1"}}`)
+	done := h.send("initialize", fmt.Sprintf(
+		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"killtest","version":"%d of %s"}}`, h.pid(), h.start))
 	_, _ = io.WriteString(h.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
 	return done
 }

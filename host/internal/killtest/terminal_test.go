@@ -66,3 +66,27 @@ func freePort(t *testing.T) string {
 	address := l.Addr().String()
 	return address[strings.LastIndexByte(address, ':')+1:]
 }
+
+// TestTheEndOfATerminalEndsTheHost: SIGHUP makes a host read its files again, but for
+// the one that says that its terminal is gone.
+func TestTheEndOfATerminalEndsTheHost(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, os.Getuid())
+	h := p.serveOnTerminal(t, p.config(t, "c.hcl", provider{"p", []string{"--life", "5m", "--log", p.path("p.log")}, restarts}))
+	h.ready(t, p)
+	h.echo(t)
+	if err := h.cmd.Process.Signal(unix.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the files are read", func() bool { return strings.Contains(h.stderr(), "are read anew") })
+	h.echo(t)
+	if err := h.terminal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.end(t); err != nil {
+		t.Errorf("the host ended with %v", err)
+	}
+	if left := marked(h.id); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

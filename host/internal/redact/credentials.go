@@ -25,11 +25,12 @@ var (
 
 // withoutCredentials takes out what stands where credentials do.
 func withoutCredentials(s string) string {
-	if strings.Contains(s, "//") || strings.Contains(s, `/\/`) {
+	// Each step costs more than a look for what it cannot do without.
+	if strings.IndexByte(s, '@') >= 0 && (strings.Contains(s, "//") || strings.Contains(s, `/\/`)) {
 		s = password.ReplaceAllString(s, "${1}"+Mark+"@")
 		s = userOnly.ReplaceAllString(s, "${1}"+Mark+"@")
 	}
-	if strings.ContainsAny(s, "?&") {
+	if strings.ContainsAny(s, "?&") && strings.IndexByte(s, '=') >= 0 {
 		s = parameter.ReplaceAllString(s, "${1}"+Mark)
 	}
 	if containsFold(s, "bearer") {
