@@ -237,6 +237,9 @@ func (g *globals) entryFor(cmd *cobra.Command, cfg *config.Config, f *clientFlag
 	if !f.http {
 		command, err := selfPath()
 		e.Command, e.Args = command, []string{"connect", "--start", "--config", absolute(cfg.Path)}
+		if !control.Supported { // each client has a host of its own there
+			e.Args = []string{"serve", "--stdio", "--config", absolute(cfg.Path)}
+		}
 		if g.project != "" {
 			e.Args = append(e.Args, "--project", g.project)
 		}

@@ -34,6 +34,9 @@ an error that says what to do. Logs go to stderr; nothing but MCP is on stdout.
 Exit codes: 0 the client has ended, 1 it could not go on.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !control.Supported {
+				return fmt.Errorf("a client cannot be connected to a host: %w; let it run `drawbridge serve --stdio`, or use the host's URL", control.ErrUnsupported)
+			}
 			if j.start && g.host != "" {
 				return errors.New("--start is for the host of a configuration, --host for one that runs; use one of them")
 			}
