@@ -71,6 +71,8 @@ type scene struct {
 	none  atomic.Bool
 	// dialed counts the dials, started those that might have started one.
 	dialed, started atomic.Int32
+	// opened counts the links; only Run's goroutine uses it.
+	opened int
 }
 
 type unixStream struct{ *net.UnixConn }
@@ -115,9 +117,12 @@ func newScene(t *testing.T, adjust ...func(*Options)) *scene {
 	return s
 }
 
-func (s *scene) dial(_ context.Context, start bool) (Stream, error) {
+func (s *scene) dial(_ context.Context, how How) (Stream, error) {
 	s.dialed.Add(1)
-	if start {
+	if how.Again != (s.opened > 0) {
+		s.t.Errorf("link %d is opened with %+v", s.opened+1, how)
+	}
+	if how.Start {
 		s.started.Add(1)
 	}
 	if s.none.Load() {
@@ -136,6 +141,7 @@ func (s *scene) dial(_ context.Context, start bool) (Stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.opened++
 	s.hosts <- &hostEnd{s.t, other, bufio.NewReader(other)}
 	return unixStream{conn}, nil
 }
@@ -402,7 +408,7 @@ func TestEndOfInput(t *testing.T) {
 	s.ends()
 
 	s = newScene(t, func(o *Options) {
-		o.Dial = func(ctx context.Context, _ bool) (Stream, error) { <-ctx.Done(); return nil, ctx.Err() }
+		o.Dial = func(ctx context.Context, _ How) (Stream, error) { <-ctx.Done(); return nil, ctx.Err() }
 	})
 	s.send(hello)
 	_ = s.in.Close()
