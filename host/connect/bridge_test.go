@@ -133,7 +133,7 @@ func (s *scene) dial(_ context.Context, how How) (Stream, error) {
 		return nil, err
 	}
 	defer l.Close()
-	conn, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr)) //nolint:forcetypeassert // it is one
+	conn, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr))
 	if err != nil {
 		return nil, err
 	}
@@ -426,6 +426,46 @@ func (s *scene) ends() {
 	case <-time.After(2 * farewell):
 		s.t.Error("it goes on without a client")
 	}
+}
+
+// TestClientWaitsForItsHost: what a host does not read is not read of the client either,
+// and comes in order when the host does.
+func TestClientWaitsForItsHost(t *testing.T) {
+	s := newScene(t)
+	h := s.open()
+	message := func(i int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/x","params":{"i":%d,"pad":"%s"}}`, i, strings.Repeat("x", 60_000))
+	}
+	sent := 0
+	for ; sent < 1000; sent++ { // 60 MB, far over the pipes' room and what is read ahead
+		_ = s.in.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		if n, err := io.WriteString(s.in, message(sent)+"\n"); err != nil {
+			rest := (message(sent) + "\n")[n:]
+			go func() {
+				_ = s.in.SetWriteDeadline(time.Now().Add(limit))
+				_, _ = io.WriteString(s.in, rest)
+			}()
+			break
+		}
+	}
+	if sent == 1000 {
+		t.Fatal("the client is read without end")
+	}
+	for i := range sent + 1 {
+		h.expect(message(i))
+	}
+}
+
+// TestLargeMessages: both ways, over what is kept in memory, byte for byte.
+func TestLargeMessages(t *testing.T) {
+	s := newScene(t)
+	h := s.open()
+	large := strings.Replace(callOne, "9007199254740993", `"`+strings.Repeat("é", 2<<20)+`"`, 1)
+	go s.send(large)
+	h.expect(large)
+	answer := `{"jsonrpc":"2.0","id":1,"result":{"text":"` + strings.Repeat("z", 5<<20) + `"}}`
+	go h.say(answer)
+	s.expect(answer)
 }
 
 // TestEndsWithItsOutput: a client that hangs up is an error.
