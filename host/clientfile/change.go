@@ -75,6 +75,9 @@ func (b Backups) Backup(path string) string {
 // Write replaces a file, or makes it, and keeps what was there. Of a file that is as it
 // was written before, what was there before that stays kept.
 func (b Backups) Write(path string, before, after []byte) error {
+	if err := unchanged(path, before); err != nil {
+		return err
+	}
 	old, known := b.recordOf(path)
 	again := known && old.After == sum(before)
 	r := old
@@ -158,12 +161,8 @@ func (b Backups) Undo(path string, now, before []byte) error {
 		b.forget(path)
 		return nil
 	}
-	text, err := Read(path)
-	if err != nil {
+	if err := unchanged(path, now); err != nil {
 		return err
-	}
-	if !bytes.Equal(text, now) {
-		return ErrChanged
 	}
 	if err := os.Remove(path); err != nil {
 		return err
@@ -212,10 +211,19 @@ func replace(path string, before, after []byte) error {
 	if err != nil {
 		return err
 	}
-	if now, err := Read(path); err != nil || !bytes.Equal(now, before) || (now == nil) != (before == nil) {
-		return errors.Join(err, ErrChanged)
+	if err := unchanged(path, before); err != nil {
+		return err
 	}
 	return os.Rename(temp.Name(), path)
+}
+
+// unchanged says whether a file still holds a text, nil for none.
+func unchanged(path string, text []byte) error {
+	now, err := Read(path)
+	if err == nil && (!bytes.Equal(now, text) || (now == nil) != (text == nil)) {
+		err = ErrChanged
+	}
+	return err
 }
 
 func resolved(path string) string {
