@@ -215,6 +215,7 @@ func isText(f *os.File, record artifact.Record, part artifact.Range) (bool, erro
 func quoteInto(w io.Writer, text io.Reader) error {
 	const block = 32 << 10
 	buf := make([]byte, 0, block+utf8.UTFMax)
+	var quoted []byte
 	for {
 		had := len(buf)
 		n, err := io.ReadFull(text, buf[had:had+block])
@@ -227,7 +228,7 @@ func quoteInto(w io.Writer, text io.Reader) error {
 		if !ended {
 			whole = artifact.WholeRunes(buf)
 		}
-		quoted := rpc.Quote(string(whole))
+		quoted = rpc.AppendQuoted(quoted[:0], whole)
 		if _, err := w.Write(quoted[1 : len(quoted)-1]); err != nil {
 			return err
 		}

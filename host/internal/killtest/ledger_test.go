@@ -237,7 +237,7 @@ func TestLedger(t *testing.T) {
 	took := time.Since(began)
 	rows := journalOf(t, p, config)
 	checkLedger(t, ledgerLines(t, ledger), rows, c.calls, kills)
-	t.Logf("%d calls and %d kills in %v", len(c.calls), len(kills), took.Round(time.Millisecond))
+	t.Logf("\n| %d calls and %d kills in %v", len(c.calls), len(kills), took.Round(time.Millisecond))
 }
 
 // killOne kills a process of the provider's instance, and waits until all of it is gone

@@ -145,16 +145,16 @@ func checkRow(t *testing.T, c ledgerCall, r ledgerRow, lines int, killed bool) (
 func printLedger(t *testing.T, table map[string]*tally, kills []kill, inFlight int) {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-24s %6s %6s %6s\n", "outcome", "rows", "lines", "told")
+	fmt.Fprintf(&b, "| %-22s | %5s | %5s | %5s |\n", "outcome", "rows", "lines", "told")
 	for _, outcome := range slices.Sorted(maps.Keys(table)) {
 		one := table[outcome]
-		fmt.Fprintf(&b, "%-24s %6d %6d %6d\n", outcome, one.rows, one.lines, one.told)
+		fmt.Fprintf(&b, "| %-22s | %5d | %5d | %5d |\n", outcome, one.rows, one.lines, one.told)
 	}
 	by := map[string]int{}
 	for _, k := range kills {
 		by[k.victim]++
 	}
-	fmt.Fprintf(&b, "killed:")
+	fmt.Fprintf(&b, "| killed:")
 	for _, victim := range slices.Sorted(maps.Keys(by)) {
 		fmt.Fprintf(&b, " %s %d", victim, by[victim])
 	}
