@@ -76,7 +76,13 @@ func (m *model) judge(c *modelCaller, s *modelServer, exposed string, known mode
 		}
 		want = reply.Digest
 		m.tally.first++
-		m.learn(c, exposed, modelTool{s.identity, reply.Digest})
+		// To be bound is not to be shown: what another session of this client was shown
+		// stays what the client knows.
+		bound, kind := modelTool{s.identity, reply.Digest}, m.kinds[c.Principal+"/"+c.Client.Name]
+		c.knows[exposed] = bound
+		if _, shown := kind[exposed]; !shown {
+			kind[exposed] = bound
+		}
 	}
 	if knows && known.identity != s.identity && known.digest != "" {
 		m.rt.Fatalf("%s ran on another server than was shown", exposed)
@@ -132,21 +138,25 @@ func (m *model) refused(c *modelCaller, s *modelServer, tool string, reply Reply
 	if !m.may(c, s.slug, tool) {
 		m.rt.Fatalf("%s is not granted, and its caller is told %s", exposed, reply.Err.Message)
 	}
-	if c.refused[exposed] == version && !odd {
+	// The process and the definition are two things that change.
+	of := exposed
+	if d.Reason == reasonInstanceReplaced {
+		of = "the process of " + exposed
+	}
+	if c.refused[of] == version && !odd {
 		m.rt.Fatalf("%s was refused twice, and nothing had changed: %s", exposed, reply.Err.Message)
 	}
 	if !delivered {
 		m.tally.lost++
 		return
 	}
-	delete(c.refused, exposed)
+	delete(c.refused, of)
 	if !odd && d.Digest == s.digest(tool) { // else there is another change, of which it has not been told
-		c.refused[exposed] = version
+		c.refused[of] = m.version(s, tool)
 	}
 	switch d.Reason {
 	case reasonInstanceReplaced:
 		c.met[s.slug] = s.Mark()
-		delete(c.refused, exposed) // the definition may be another one as well
 		return
 	case reasonToolGone:
 		m.learn(c, exposed, modelTool{identity: c.knows[exposed].identity})

@@ -19,6 +19,7 @@ func words(t *testing.T, folders ...string) map[string]string {
 	t.Helper()
 	found := map[string]string{} // word → where
 	set := token.NewFileSet()
+	var files []*ast.File
 	for _, folder := range folders {
 		paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil || len(paths) == 0 {
@@ -32,15 +33,61 @@ func words(t *testing.T, folders ...string) map[string]string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				for _, word := range wordsOf(n) {
-					found[word] = set.Position(n.Pos()).String()
-				}
-				return true
-			})
+			files = append(files, file)
 		}
 	}
+	takes := takers(files)
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			for _, word := range append(wordsOf(n), given(n, takes)...) {
+				found[word] = set.Position(n.Pos()).String()
+			}
+			return true
+		})
+	}
 	return found
+}
+
+// takers are the functions that are given a reason, and as which of their arguments.
+func takers(files []*ast.File) map[string]int {
+	takes := map[string]int{}
+	for _, file := range files {
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			i := 0
+			for _, field := range f.Type.Params.List {
+				for _, name := range field.Names {
+					if reasonName.MatchString(name.Name) {
+						takes[f.Name.Name] = i
+					}
+					i++
+				}
+			}
+		}
+	}
+	return takes
+}
+
+// given are the reasons that a call hands to a taker.
+func given(n ast.Node, takes map[string]int) []string {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return nil
+	}
+	name := ""
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		name = f.Name
+	case *ast.SelectorExpr:
+		name = f.Sel.Name
+	}
+	if i, ok := takes[name]; ok && i < len(call.Args) {
+		return literal(call.Args[i])
+	}
+	return nil
 }
 
 var (
@@ -113,7 +160,7 @@ func TestOutcomesAreDocumented(t *testing.T) {
 	// What is looked for must be found, or this test would pass without looking.
 	for _, word := range []string{
 		string(OK), string(Unknown), string(RetryAfterLook), "−31001", "−31004", "unknown_tool", "provider_failed", "not_started",
-		"timeout", "host_died", "call_id_reused", "quarantined",
+		"timeout", "host_died", "call_id_reused", "quarantined", "queue_full",
 	} {
 		if _, ok := found[word]; !ok {
 			t.Errorf("%q was not found in the source", word)

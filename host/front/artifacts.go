@@ -134,7 +134,7 @@ func (s *Server) readResource(_ context.Context, r *request) error {
 	if err != nil {
 		return s.artifactFailed(err, uri)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	if part, err = part.Within(record.Size, record.Size); err != nil {
 		return s.artifactFailed(err, uri)
 	}
@@ -294,7 +294,7 @@ func (s *Server) readArtifactCall(r *request) error {
 	if err != nil {
 		return say(s.artifactFailed(err, args.URI).Message)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	if part.Length == 0 {
 		part.Length = defaultPart
 	}

@@ -56,6 +56,7 @@ type options struct {
 	toolCount   int
 	toolBytes   int
 	toolsFile   string
+	stamp       bool
 	pages       int
 	pagesFailAt int
 	pagesLoop   bool
@@ -136,6 +137,7 @@ func listFlags(f *flag.FlagSet, o *options) {
 	f.IntVar(&o.toolCount, "tool-count", 0, "list `N` more tools, filler_0001 … (they behave like echo)")
 	f.IntVar(&o.toolBytes, "tool-bytes", 0, "`BYTES` of description for each of --tool-count")
 	f.StringVar(&o.toolsFile, "tools-file", "", "`FILE` with a JSON array of definitions, listed verbatim; read anew at each list")
+	f.BoolVar(&o.stamp, "stamp", false, "a tool of --tools-file answers with its definition as it is listed in that moment")
 	f.IntVar(&o.pages, "pages", 0, "lists come in pages of `N`")
 	f.IntVar(&o.pagesFailAt, "pages-fail-at", 0, "the `K`th page of each list is an error")
 	f.BoolVar(&o.pagesLoop, "pages-endless", false, "the last page leads to the first again")

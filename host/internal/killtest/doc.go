@@ -6,6 +6,7 @@
 // round_test.go plays one round; process_test.go reads the machine's process table,
 // by mark and time of start and never by name alone, and signals nothing else.
 // goplugin_test.go shows what plain go-plugin does where the host does better;
+// ledger_test.go, that the journal tells the truth about every call;
 // recovery_test.go, what those who call are told, and when; foreign_test.go and
 // stranger_test.go, who is spared and who is refused; idle_test.go, what it costs.
 //

@@ -85,14 +85,39 @@ func pids() []int {
 	return found
 }
 
-// strangers are processes without a mark, by pid and start, and when they were first
-// seen so. The environment is that of the last exec, so it takes a while to be sure.
+// strangers are processes without a mark, by pid and start: when they were first seen
+// so, and whether they were seen so again much later. The environment is that of the
+// last exec: a guard that is between its fork and its exec has none of its own yet.
 var strangers = struct {
 	sync.Mutex
-	since map[string]time.Time
-}{since: map[string]time.Time{}}
+	since  map[string]time.Time
+	surely map[string]bool
+}{since: map[string]time.Time{}, surely: map[string]bool{}}
 
 const surelyStranger = 3 * time.Second
+
+// stranger says whether a process was seen without a mark for so long that nobody
+// need look at it again.
+func stranger(key string) bool {
+	strangers.Lock()
+	defer strangers.Unlock()
+	return strangers.surely[key]
+}
+
+// seen notes whether a process has a mark now.
+func seen(key, mark string) {
+	strangers.Lock()
+	defer strangers.Unlock()
+	since, known := strangers.since[key]
+	switch {
+	case mark != "":
+		delete(strangers.since, key)
+	case !known:
+		strangers.since[key] = time.Now()
+	case time.Since(since) > surelyStranger:
+		strangers.surely[key] = true
+	}
+}
 
 // marked lists the living processes whose mark begins with prefix.
 func marked(prefix string) []entry {
@@ -103,18 +128,11 @@ func marked(prefix string) []entry {
 			continue
 		}
 		key := fmt.Sprint(pid, " ", s.start)
-		strangers.Lock()
-		since, known := strangers.since[key]
-		strangers.Unlock()
-		if known && time.Since(since) > surelyStranger {
+		if stranger(key) {
 			continue
 		}
 		mark := markOf(pid)
-		if mark == "" && !known {
-			strangers.Lock()
-			strangers.since[key] = time.Now()
-			strangers.Unlock()
-		}
+		seen(key, mark)
 		if mark == "" || !strings.HasPrefix(mark, prefix) {
 			continue
 		}
