@@ -60,6 +60,7 @@ What crosses the bridge is what the file on disk declares, and nothing else.`,
 		newRestart(g),
 		newLogs(g),
 		newCalls(g),
+		newDoctor(g),
 		newVersion(g),
 	)
 	return root

@@ -40,6 +40,7 @@ var layers = map[string]int{
 	"front":       6,
 	"control":     6,
 	"plan":        6,
+	"doctor":      6,
 	"broker":      5,
 	"access":      4,
 	"catalog":     4,
