@@ -159,7 +159,7 @@ type Broker struct {
 
 // New returns a broker.
 func New(opts Options) *Broker {
-	if opts.Journal == nil {
+	if opts.Journal == nil || !journaled {
 		opts.Journal = noJournal{}
 	}
 	if opts.Generation == nil {

@@ -150,7 +150,9 @@ func (x *crossing) take(ctx context.Context) Reply {
 		return *reply
 	}
 	w := x.worlds.world()
-	if _, refused := x.judge(w, tool); refused != nil {
+	// What a server listed that does not run any more may be of long ago: then it is
+	// for the one that takes the call to say what there is.
+	if _, refused := x.judge(w, tool); refused != nil && x.current(w, tool.Provider) {
 		return *refused
 	}
 	p := x.providers[tool.Provider]
@@ -329,6 +331,13 @@ func (x *crossing) stale(w *world, reason string, was *item, t *catalog.Tool) Re
 		}
 	}
 	return reply
+}
+
+// current says whether a provider's list is that of the instance which is ready.
+func (x *crossing) current(w *world, slug string) bool {
+	mark, _ := w.snapshot.Instance(slug)
+	s, ok := x.opts.Sessions.State(slug)
+	return ok && mark != "" && mark == s.Instance
 }
 
 func (x *crossing) process(slug string) process {

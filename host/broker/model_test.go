@@ -180,7 +180,13 @@ func (m *model) Warm(ctx context.Context, slug string) error {
 	return err
 }
 
-func (m *model) State(string) (session.State, bool)     { return session.State{}, true }
+func (m *model) State(slug string) (session.State, bool) {
+	if s := m.servers[slug]; s.up {
+		return session.State{Instance: s.Mark()}, true
+	}
+	return session.State{}, true
+}
+
 func (m *model) SetLogLevel(string)                     {}
 func (m *model) Logging(func(string) bool) (bool, bool) { return false, false }
 

@@ -76,7 +76,13 @@ func (m *model) judge(c *modelCaller, s *modelServer, exposed string, known mode
 		}
 		want = reply.Digest
 		m.tally.first++
-		m.learn(c, exposed, modelTool{s.identity, reply.Digest})
+		// To be bound is not to be shown: what another session of this client was shown
+		// stays what the client knows.
+		bound, kind := modelTool{s.identity, reply.Digest}, m.kinds[c.Principal+"/"+c.Client.Name]
+		c.knows[exposed] = bound
+		if _, shown := kind[exposed]; !shown {
+			kind[exposed] = bound
+		}
 	}
 	if knows && known.identity != s.identity && known.digest != "" {
 		m.rt.Fatalf("%s ran on another server than was shown", exposed)

@@ -45,8 +45,8 @@ func (x *crossing) record(ctx context.Context, reply *Reply) {
 		}
 		err = x.opts.Journal.Refuse(&x.entry, end)
 	}
-	if err != nil {
-		x.opts.Logger.Error("how a call ended could not be written down", "call", x.entry.ID, "outcome", reply.Outcome, "error", err)
+	if err != nil { // the journal itself tells that it cannot be written, once, and makes up for it
+		x.opts.Logger.Debug("how a call ended could not be written down", "call", x.entry.ID, "outcome", reply.Outcome, "error", err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
@@ -270,4 +271,22 @@ func (m meddled) Get(ctx context.Context, slug string) (Instance, error) {
 	in, err := m.fakeSessions.Get(ctx, slug)
 	m.then()
 	return in, err
+}
+
+// TestWhatIsRememberedRefusesNobody: a list of before the host began may be old, so
+// the server is started and says what there is.
+func TestWhatIsRememberedRefusesNobody(t *testing.T) {
+	const before, now = `{"name":"pay","x":1}`, `{"name":"pay","x":2}`
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	redefine(f, "shop", now)
+	if err := f.store.Put("shop", "", []json.RawMessage{json.RawMessage(before)}); err != nil {
+		t.Fatal(err)
+	}
+	digest := catalog.DigestTool(json.RawMessage(now))
+	if r := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay","_meta":{"drawbridge/digest":"`+digest+`"}}`)); r.Outcome != OK {
+		t.Errorf("a call that names what the server lists: %+v", r.Err)
+	}
+	if r := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay","_meta":{"drawbridge/digest":"`+catalog.DigestTool(json.RawMessage(before))+`"}}`)); r.Outcome != Stale || r.Digest != digest {
+		t.Errorf("a call that names what it listed before: %+v", r)
+	}
 }

@@ -32,6 +32,6 @@ func (x *crossing) bypass(ctx context.Context) (reply Reply, done bool) {
 		}
 		x.begun = true
 		return nil
-	})
+	}, func() error { return nil })
 	return reply, true
 }

@@ -25,11 +25,16 @@ const (
 // be used, but holds what could be read. The diagnostics are in the order of
 // files and lines.
 func Load(path string) (*Config, hcl.Diagnostics) {
+	sources, diags := read(path)
+	return loadAt(path, sources, diags)
+}
+
+// loadAt checks files that were read from path, with what reading them has found.
+func loadAt(path string, sources map[string][]byte, diags hcl.Diagnostics) (*Config, hcl.Diagnostics) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return &Config{Path: path}, hcl.Diagnostics{unreadable(path, err)}
 	}
-	sources, diags := read(path)
 	base := absolute
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		base = filepath.Dir(absolute)

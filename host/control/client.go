@@ -13,6 +13,9 @@ import (
 	"strconv"
 )
 
+// ErrNoAnswer marks that a host which is there, or was a moment ago, gave no answer.
+var ErrNoAnswer = errors.New("gave no answer")
+
 // Error is an answer of a host that is no result.
 type Error struct {
 	// Status is HTTP's.
@@ -26,14 +29,15 @@ func (e *Error) Error() string { return e.Message }
 // Client asks one host. Its methods may be called concurrently. Their errors are
 // an *Error where the host answered.
 type Client struct {
-	info Info
-	http *http.Client
+	info   Info
+	socket string
+	http   *http.Client
 }
 
 // NewClient makes a client of the host that has its socket in dir.
 func NewClient(dir string, info Info) *Client {
 	socket := info.socket(dir)
-	return &Client{info: info, http: &http.Client{Transport: &http.Transport{
+	return &Client{info: info, socket: socket, http: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", socket)
 		},
@@ -120,11 +124,16 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*
 		return res, nil
 	}
 	defer res.Body.Close()
+	return nil, c.refused(res)
+}
+
+// refused is the error of an answer that is no result.
+func (c *Client) refused(res *http.Response) error {
 	var said failure
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxFailure)).Decode(&said); err != nil || said.Error == "" {
 		said.Error = fmt.Sprintf("host %s answered with HTTP status %s", c.info.ID, res.Status)
 	}
-	return nil, &Error{Status: res.StatusCode, Message: said.Error}
+	return &Error{Status: res.StatusCode, Message: said.Error}
 }
 
 // unreachable says that a host gave no answer.
@@ -138,5 +147,5 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return fmt.Errorf("host %s (pid %d) gave no answer: %w", c.info.ID, c.info.PID, err)
+	return fmt.Errorf("host %s (pid %d) %w: %w", c.info.ID, c.info.PID, ErrNoAnswer, err)
 }

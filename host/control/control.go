@@ -72,6 +72,8 @@ type Options struct {
 	Sessions Sessions
 	Broker   Broker
 	Catalog  Catalog
+	// Attach serves an MCP client that comes over the socket; nil where none may.
+	Attach Attach
 	// MaxRequest bounds a request in bytes, 0 for no bound.
 	MaxRequest int64
 	// Redact removes secrets from a text; nil leaves texts as they are.

@@ -6,6 +6,7 @@
 //	status.go    status, as `status --json` prints it
 //	tools.go     the list of tools; call.go one call
 //	serve.go     the socket; handlers.go what is asked over it
+//	attach.go    a connection that becomes a client's MCP session
 //	admit.go     who may ask
 //	hosts.go     which hosts run; client.go asks one
 //

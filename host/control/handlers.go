@@ -20,6 +20,7 @@ const (
 	pathCall    = "/v1/call"
 	pathRestart = "/v1/restart/" // and the provider
 	pathLogs    = "/v1/logs/"    // and the provider; ?lines=N&follow=true
+	pathAttach  = "/v1/connect"  // ?project=NAME; then the connection is the client's
 )
 
 // defaultLines is how much of a log is given where nobody says.
@@ -43,6 +44,7 @@ func (c *Control) handler() http.Handler {
 	mux.HandleFunc("POST "+pathCall, c.serveCall)
 	mux.HandleFunc("POST "+pathRestart+"{provider}", c.serveRestart)
 	mux.HandleFunc("GET "+pathLogs+"{provider}", c.serveLogs)
+	mux.HandleFunc("POST "+pathAttach, c.serveAttach)
 	return mux
 }
 

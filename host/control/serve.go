@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -189,8 +188,6 @@ func (g *gate) refuse(conn *net.UnixConn, why error) {
 		if _, err := conn.Read(asked[:]); err != nil {
 			return
 		}
-		body, _ := json.Marshal(failure{Error: "the host takes no commands from this process: " + why.Error()})
-		_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
-			http.StatusForbidden, http.StatusText(http.StatusForbidden), len(body), body)
+		writeFailure(conn, http.StatusForbidden, "the host takes no commands from this process: "+why.Error())
 	})
 }

@@ -134,7 +134,7 @@ func (s *Server) readResource(_ context.Context, r *request) error {
 	if err != nil {
 		return s.artifactFailed(err, uri)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	if part, err = part.Within(record.Size, record.Size); err != nil {
 		return s.artifactFailed(err, uri)
 	}
@@ -215,6 +215,7 @@ func isText(f *os.File, record artifact.Record, part artifact.Range) (bool, erro
 func quoteInto(w io.Writer, text io.Reader) error {
 	const block = 32 << 10
 	buf := make([]byte, 0, block+utf8.UTFMax)
+	var quoted []byte
 	for {
 		had := len(buf)
 		n, err := io.ReadFull(text, buf[had:had+block])
@@ -227,7 +228,7 @@ func quoteInto(w io.Writer, text io.Reader) error {
 		if !ended {
 			whole = artifact.WholeRunes(buf)
 		}
-		quoted := rpc.Quote(string(whole))
+		quoted = rpc.AppendQuoted(quoted[:0], whole)
 		if _, err := w.Write(quoted[1 : len(quoted)-1]); err != nil {
 			return err
 		}
@@ -293,7 +294,7 @@ func (s *Server) readArtifactCall(r *request) error {
 	if err != nil {
 		return say(s.artifactFailed(err, args.URI).Message)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	if part.Length == 0 {
 		part.Length = defaultPart
 	}

@@ -11,7 +11,7 @@
 //	listen.go    subscriptions/listen
 //	notices.go   what is said outside of any request
 //	session.go   one client of the handshake era; sessions.go all of those on HTTP
-//	stdio.go     the face on stdio; pipe.go its writer, lines.go its reader
+//	stdio.go     the face on stdio, for one client or for each that is attached; pipe.go its writer
 //	http.go      the face on HTTP; guard.go who may reach it, denials.go how that is
 //	             logged, metadata.go where its tokens come from, headers.go what must
 //	             agree with the body, arguments.go with a call's arguments,

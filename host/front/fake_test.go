@@ -23,10 +23,13 @@ type fakeBroker struct {
 	// starts is run once by the next Prepare.
 	starts    func()
 	noLogging bool
+	// replaced is the instance that results say was there before.
+	replaced string
 
 	mu       sync.Mutex
 	store    *catalog.Store
 	shown    []string // exposed names, as they were written
+	forgets  map[string]int
 	levels   map[string]string
 	calls    []broker.Call // as they came
 	ends     []string      // of holds: "cancelled" or "released", by name
@@ -97,7 +100,15 @@ func (b *fakeBroker) Shown(_ broker.Caller, v *catalog.View, from, to int) (undo
 	}
 }
 
-func (b *fakeBroker) Forget(session string) { b.SetLogLevel(session, "") }
+func (b *fakeBroker) Forget(session string) {
+	b.SetLogLevel(session, "")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.forgets == nil {
+		b.forgets = map[string]int{}
+	}
+	b.forgets[session]++
+}
 
 func (b *fakeBroker) SetLogLevel(session, level string) bool {
 	b.mu.Lock()
@@ -167,7 +178,10 @@ func (b *fakeBroker) Call(ctx context.Context, c broker.Call) broker.Reply {
 		if arguments == nil {
 			arguments = json.RawMessage("null")
 		}
-		return broker.Reply{Message: fromServer(`{"jsonrpc":"2.0","id":7,"result":{"content":[],"structuredContent":` + string(arguments) + `}}`)}
+		return broker.Reply{
+			Outcome: broker.OK, ID: "j-" + string(c.Request.ID), Instance: "host/fake/2", Digest: "d1g3st", Replaced: b.replaced,
+			Message: fromServer(`{"jsonrpc":"2.0","id":7,"result":{"content":[],"structuredContent":` + string(arguments) + `}}`),
+		}
 	case "hold":
 		b.held <- string(c.Request.ID)
 		how := "released"

@@ -245,7 +245,7 @@ func (l *lease) Pulse() error {
 func (g guard) allowPage(h http.Header, r *http.Request) {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		h.Set("Access-Control-Allow-Origin", origin)
-		h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate")
+		h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, Drawbridge-Call, WWW-Authenticate")
 		h.Add("Vary", "Origin")
 	}
 }

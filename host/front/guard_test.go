@@ -74,7 +74,7 @@ func TestBrowsersOfAllowedOriginsCanReadTheResponse(t *testing.T) {
 	if r := s.do(http.MethodOptions, "", "Authorization", "", "Origin", "https://evil.example"); r.StatusCode != http.StatusForbidden || r.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("foreign preflight: %d %v", r.StatusCode, r.Header)
 	}
-	if r := s.post(initializeLine("2025-11-25"), "Origin", "https://app.example"); r.Header.Get("Access-Control-Expose-Headers") != "Mcp-Session-Id, WWW-Authenticate" {
+	if r := s.post(initializeLine("2025-11-25"), "Origin", "https://app.example"); r.Header.Get("Access-Control-Expose-Headers") != "Mcp-Session-Id, Drawbridge-Call, WWW-Authenticate" {
 		t.Errorf("response: %v", r.Header)
 	}
 }

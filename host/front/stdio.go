@@ -43,12 +43,30 @@ const maxIdle = 64
 // When it returns, nothing it started is left, but for a read or a write that has
 // no deadlines and does not return.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	if !s.enter() {
-		return errClosed
+	serve, err := s.Attach(s.opts.Project)
+	if err != nil {
+		return err
 	}
-	defer s.requests.Done()
+	return serve(ctx, in, out)
+}
+
+// Attach takes in one of several clients that have streams of their own, who works in a
+// project, "" where there is none. What it returns is ServeStdio for that client, and is
+// called once. The error says that the host is stopping.
+func (s *Server) Attach(project string) (serve func(ctx context.Context, in io.Reader, out io.Writer) error, err error) {
+	if !s.enter() {
+		return nil, errClosed
+	}
+	return func(ctx context.Context, in io.Reader, out io.Writer) error {
+		defer s.requests.Done()
+		return s.serveLines(ctx, project, in, out)
+	}, nil
+}
+
+// serveLines is one client's session.
+func (s *Server) serveLines(ctx context.Context, project string, in io.Reader, out io.Writer) error {
 	c := &stdioClient{
-		Server: s, session: s.newSession(party{access.Local, s.opts.Project}), pipe: newPipe(out, s.opts.WriteTimeout),
+		Server: s, session: s.newSession(party{access.Local, project}), pipe: newPipe(out, s.opts.WriteTimeout),
 		jobs: make(chan job),
 	}
 
@@ -62,7 +80,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	var readErr error
 	go func() {
 		defer close(read)
-		readErr = readLines(in, rpc.NewAssembler(rpc.FromClient, s.opts.SpoolDir, s.opts.MaxRequest), c.take)
+		readErr = rpc.ReadLines(in, rpc.NewAssembler(rpc.FromClient, s.opts.SpoolDir, s.opts.MaxRequest), c.take)
 	}()
 
 	var err error

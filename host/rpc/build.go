@@ -8,14 +8,17 @@ import (
 )
 
 // appendQuoted appends s as a JSON string; what is not UTF-8 in it becomes U+FFFD.
-func appendQuoted(dst []byte, s string) []byte {
+func appendQuoted[T ~string | ~[]byte](dst []byte, s T) []byte {
 	quoted, err := jsontext.AppendQuote(dst, s)
 	if err == nil {
 		return quoted
 	}
-	fixed, _ := jsontext.AppendQuote(dst, []byte(string([]rune(s))))
+	fixed, _ := jsontext.AppendQuote(dst, []byte(string([]rune(string(s)))))
 	return fixed
 }
+
+// AppendQuoted is Quote for what is long: it appends to dst.
+func AppendQuoted(dst, s []byte) []byte { return appendQuoted(dst, s) }
 
 // literal is the id as it stands in a message.
 func (id ID) literal() string {

@@ -4,7 +4,8 @@
 //
 //	parse.go     one text to one Message, and what is refused
 //	strict.go    which members of a client's message may not be doubled or look-alike
-//	assembler.go the same for a message that arrives in chunks, spooled when large
+//	assembler.go the same for a message that arrives in chunks, spooled when large;
+//	             lines.go for one message a line
 //	edit.go      changes, collected as a tree; splice.go lays them over the text
 //	payload.go   a message on its way out: pieces of memory and of spool files
 //	build.go     messages of our own

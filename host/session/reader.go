@@ -78,7 +78,7 @@ type incoming struct {
 }
 
 // add takes a chunk and returns the message that it completes, if it does. The
-// chunk's bytes are the message's from then on.
+// chunk's bytes are no longer the caller's.
 func (in *incoming) add(c provider.Chunk) (*rpc.Message, error) {
 	// Nearly every message is one chunk, which needs no assembling and no copy.
 	if size := int64(len(c.Data)); c.Last && !in.open && size <= rpc.SpoolOver && (in.max <= 0 || size <= in.max) {
@@ -86,6 +86,7 @@ func (in *incoming) add(c provider.Chunk) (*rpc.Message, error) {
 	}
 	in.open = !c.Last
 	_, _ = in.asm.Write(c.Data) // Finish has the error too
+	c.Free()
 	if in.open {
 		return nil, nil
 	}

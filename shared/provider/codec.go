@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"sync"
+
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -194,9 +196,35 @@ func (r *head) payload(n, lastN protowire.Number) (data []byte, last, ok bool) {
 			return nil, false, false
 		}
 	}
-	data = make([]byte, size)
+	data = chunkMemory(size)
 	gather(r.in, r.off, data)
 	return data, end == 2, true
+}
+
+// usedChunks is the memory of chunks that were freed, *[SendChunk]byte each. A
+// message of 100 MiB is four hundred of them, which the collector would find later
+// than the next ones come.
+var usedChunks sync.Pool
+
+// chunkMemory is room for a chunk. Only large ones are worth the room of the
+// largest that we send.
+func chunkMemory(size int) []byte {
+	if size <= SendChunk/2 || size > SendChunk {
+		return make([]byte, size)
+	}
+	used, ok := usedChunks.Get().(*[SendChunk]byte)
+	if !ok {
+		used = new([SendChunk]byte)
+	}
+	return used[:size]
+}
+
+// Free gives the bytes of a chunk that came from Recv back, for another to be read
+// into. Nobody may use them any more. It need not be called.
+func (c Chunk) Free() {
+	if cap(c.Data) == SendChunk {
+		usedChunks.Put((*[SendChunk]byte)(c.Data[:SendChunk]))
+	}
 }
 
 // gather fills dst from the bytes of in from off on.

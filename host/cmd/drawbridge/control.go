@@ -15,7 +15,7 @@ func newControl(h *host, launcher *supervise.Launcher) *control.Control {
 	return control.New(control.Options{
 		Info: h.info(),
 		Dir:  h.run.Base, LogDir: launcher.LogDir, Containment: launcher.Tier(),
-		Policy: h.gate.Policy, Sessions: h.sessions, Broker: h.broker, Catalog: h.catalog,
+		Policy: h.gate.Policy, Sessions: h.sessions, Broker: h.broker, Catalog: h.catalog, Attach: h.front.Attach,
 		MaxRequest: h.cfg.Host.MaxRequest, Redact: h.redactor.Text, Logger: h.log,
 	})
 }

@@ -23,7 +23,7 @@ import (
 
 // describeTimeout bounds one question to a third-party plugin, its start
 // included: an interpreter needs a second or two, and a host that starts waits.
-const describeTimeout = 5 * time.Second
+const describeTimeout = 10 * time.Second
 
 // plugins answers what a config needs to know of the plugins that it names. A
 // built-in plugin answers in this process; a third-party one is started,

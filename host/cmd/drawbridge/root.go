@@ -43,7 +43,9 @@ func newRoot(std process) *cobra.Command {
 		"configuration `PATH`, a file or a folder of *.hcl (default $DRAWBRIDGE_CONFIG, ./providers.hcl, or $XDG_CONFIG_HOME/drawbridge/)")
 	root.PersistentFlags().StringVar(&g.logLevel, "log-level", "info", "`LEVEL` of the log on stderr: debug, info, warn, error")
 	root.AddCommand(
+		newInit(g),
 		newServe(g),
+		newConnect(g),
 		newValidate(g),
 		newFmt(g),
 		newPlan(g),
@@ -110,12 +112,20 @@ func (g *globals) configPath() (string, error) {
 	return "", fmt.Errorf("no configuration: looked for %s; write one, or name it with --config", strings.Join(looked, " and "))
 }
 
+// level is the level of the log that was asked for.
+func (g *globals) level() (level slog.Level, err error) {
+	if level.UnmarshalText([]byte(g.logLevel)) != nil {
+		return level, fmt.Errorf("--log-level %q: use debug, info, warn or error", g.logLevel)
+	}
+	return level, nil
+}
+
 // newHost makes a host whose log is at the level asked for. With fresh it asks
 // every server anew what it has.
 func (g *globals) newHost(ctx context.Context, cfg *config.Config, fresh bool) (*host, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", g.logLevel)
+	level, err := g.level()
+	if err != nil {
+		return nil, err
 	}
 	return newHost(ctx, cfg, hostOptions{level: level, tier: containment.Tier(g.tier), project: g.project, fresh: fresh, log: g.std.err, redactor: g.std.redactor})
 }

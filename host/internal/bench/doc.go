@@ -11,6 +11,9 @@
 // A third side is measured for comparison: the bare gateway of bench/bare, which
 // has the same hops and does nothing on them. What it costs, no host can save.
 //
+// Two are of the host against itself, built without access and fence, and without
+// the journal (without.go): what those cost a call.
+//
 // One figure is of the host alone: its first list with the catalogs of all servers
 // on disk, against that of a host that has none (firstlist.go).
 //

@@ -33,7 +33,7 @@ func main() {
 	b := &bench{out: os.Stdout, results: results{}}
 	flag.StringVar(&b.host, "drawbridge", "bin/drawbridge", "`PATH` of the host")
 	flag.StringVar(&b.fake, "fakeserver", "", "`PATH` of the fake server (default: build it)")
-	only := flag.String("only", "stdio,http,list,guard", "`PARTS` to measure, of these")
+	only := flag.String("only", "stdio,http,list,guard,journal", "`PARTS` to measure, of these")
 	withBare := flag.Bool("bare", true, "measure the bare gateway too")
 	rounds := flag.Int("rounds", 3, "interleaved rounds")
 	absolute := flag.Bool("absolute", false, "print times too; they hold for this machine and this moment only")
@@ -61,16 +61,16 @@ func main() {
 type bench struct {
 	out        io.Writer
 	host, fake string
-	// bare is the bare gateway; "" leaves it out. unguarded is a host without access
-	// and fence; it is built when it is measured.
-	bare      string
-	unguarded string
-	dir       string
-	plan      plan
-	rounds    int
-	only      []string
-	results   results
-	held      []weighed
+	// bare is the bare gateway; "" leaves it out. lacking are hosts that lack
+	// something, by their build tag; they are built when they are measured.
+	bare    string
+	lacking map[string]string
+	dir     string
+	plan    plan
+	rounds  int
+	only    []string
+	results results
+	held    []weighed
 }
 
 // run measures everything and prints it; met says whether every limit was.
@@ -147,8 +147,11 @@ func (b *bench) round(n int) error {
 			b.results.add(transport, side, f)
 		}
 	}
-	if slices.Contains(b.only, "guard") {
-		if err := b.roundOfGuards(); err != nil {
+	for _, w := range withouts {
+		if !slices.Contains(b.only, w.part) {
+			continue
+		}
+		if err := b.roundWithout(w, n); err != nil {
 			return err
 		}
 	}

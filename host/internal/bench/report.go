@@ -46,6 +46,8 @@ var limits = []limit{
 	{stdio, big, 1.7},
 	{overHTTP, big, 1.7},
 	{guards, rate64, 0.90},
+	{journals, rate16, 0.90},
+	{journals, rate64, 0.90},
 }
 
 func (l limit) met(ratio float64) bool {
@@ -128,6 +130,9 @@ func (r results) rest(w io.Writer, absolute bool) {
 	for _, transport := range slices.Sorted(maps.Keys(r)) {
 		for _, m := range slices.Sorted(maps.Keys(r[transport])) {
 			s := r[transport][m]
+			if len(s.through) == 0 {
+				continue // not measured in this run
+			}
 			low, high := s.spread()
 			fmt.Fprintf(table, "%s\t%s\t%.2f\t%.2f\t%.2f\t%s\t", transport, m, s.ratio(), low, high, bareCell(s))
 			if absolute {

@@ -258,7 +258,7 @@ func TestC108_NoLimitOfTheLibrary(t *testing.T) {
 func TestC099_AllPages(t *testing.T) {
 	pages := []string{"--tools", "none", "--tool-count", "120", "--pages", "50"}
 	waiting(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
-		c := open(config(t, p, "", provider{name: "fake", args: pages},
+		c := open(config(t, p, `list_wait = "30s"`, provider{name: "fake", args: pages},
 			provider{name: "torn", args: append([]string{"--pages-fail-at", "2"}, pages...), body: limits(`start_timeout = "5s"`) + neverAgain}))
 		e := errorOf(t, tool(t, c, "torn_filler_0001", "{}"))
 		if e.Data.Outcome != "unavailable" {

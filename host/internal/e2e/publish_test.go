@@ -159,7 +159,17 @@ func TestMCPCPublished(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	out, err := run("@ann", "tools-list")
+	list := func(session string) (string, error) {
+		out, err := run(session, "tools-list")
+		if err != nil && strings.Contains(err.Error(), "terminated") {
+			// On a busy machine the test's proxy now and then loses its connection to the
+			// host in the middle of an answer; what is to be shown is not shown by that.
+			t.Logf("asked again: %v", err)
+			return run(session, "tools-list")
+		}
+		return out, err
+	}
+	out, err := list("@ann")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +185,7 @@ func TestMCPCPublished(t *testing.T) {
 			return "", err
 		}
 		defer func() { _, _ = run("close", session) }()
-		return run(session, "tools-list")
+		return list(session)
 	})
 }
 

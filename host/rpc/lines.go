@@ -1,21 +1,19 @@
-package front
+package rpc
 
 import (
 	"bytes"
 	"errors"
 	"io"
-
-	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 )
 
-// readSize is how much is asked for at once of a client's input.
+// readSize is how much is asked for at once of an input.
 const readSize = 64 << 10
 
-// readLines cuts in into lines and hands each message, or what is wrong with it,
+// ReadLines cuts in into lines and hands each message, or what is wrong with it,
 // to take, until the input ends (nil) or fails. A line over the assembler's bound
 // is read to its end without being kept. Blank lines are nothing, and a last line
-// without an end is one.
-func readLines(in io.Reader, asm *rpc.Assembler, take func(*rpc.Message, error)) error {
+// without an end is one. The messages are take's to close.
+func ReadLines(in io.Reader, asm *Assembler, take func(*Message, error)) error {
 	buf := make([]byte, readSize)
 	blank := true
 	finish := func() {

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/drawbridge-mcp/drawbridge/host/control"
+)
+
+// errNotStarted says that a host was to be started and was not.
+var errNotStarted = errors.New("the host could not be started")
+
+const (
+	// startLock in the state dir is held while a host is started; hostLog gets its log,
+	// and is set aside when a host is started with one over maxHostLog bytes.
+	startLock  = "start.lock"
+	hostLog    = "host.log"
+	maxHostLog = 8 << 20
+	// startLimit bounds the start of a host, which waits for no provider: a machine that
+	// has just booted, with a cold disk.
+	startLimit = 60 * time.Second
+	startPoll  = 20 * time.Millisecond
+	// maxReason bounds what is told of the log of a host that did not come up.
+	maxReason = 500
+)
+
+// startHost starts the host of this configuration and returns when it takes commands.
+// Of those who come at once one starts it. It does not end with this process.
+func (j *joiner) startHost(ctx context.Context) (*control.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	cfg, diags, err := j.g.load()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
+	}
+	if diags.HasErrors() {
+		for _, d := range diags.Errs() {
+			return nil, fmt.Errorf("%w: %s; `drawbridge validate` shows all that is wrong", errNotStarted, j.g.std.redactor.Text(d.Error()))
+		}
+	}
+	state := cfg.Host.StateDir
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, fmt.Errorf("%w: state_dir: %w", errNotStarted, err)
+	}
+	lock := flock.New(filepath.Join(state, startLock), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, startPoll); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", errNotStarted, lock.Path(), err)
+	}
+	defer lock.Close()
+	if host, err := j.find(ctx); err == nil || !errors.Is(err, errNoHost) {
+		return host, err
+	}
+	log, err := openHostLog(filepath.Join(state, hostLog))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
+	}
+	defer log.Close()
+	var before int64
+	if info, err := log.Stat(); err == nil {
+		before = info.Size()
+	}
+	ended, pid, err := j.spawn(canonical(cfg.Path), log)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
+	}
+	j.log.Info("a host is being started", "pid", pid, "log", log.Name())
+	return j.awaitHost(ctx, ended, log, before)
+}
+
+// openHostLog opens the log to write at its end.
+func openHostLog(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > maxHostLog {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+}
+
+// spawn starts `drawbridge serve` in a session of its own. ended gets how it ended,
+// where it does before this process; its reaper lasts as long as one of the two.
+func (j *joiner) spawn(config string, log *os.File) (ended <-chan error, pid int, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, 0, err
+	}
+	cmd := exec.Command(self, "serve", "--config", config, "--log-level", j.g.logLevel) //nolint:noctx // it outlives this command
+	cmd.Args[0] = "drawbridge"
+	cmd.Dir = filepath.Dir(config) // not the client's, which may want to be moved
+	cmd.Stdout, cmd.Stderr = log, log
+	detach(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, 0, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	return done, cmd.Process.Pid, nil
+}
+
+// awaitHost waits until the host that was spawned takes commands, or has ended. What its
+// log had before is not its own.
+func (j *joiner) awaitHost(ctx context.Context, ended <-chan error, log *os.File, before int64) (*control.Client, error) {
+	look := time.NewTicker(startPoll)
+	defer look.Stop()
+	for {
+		host, err := j.find(ctx)
+		if err == nil || !errors.Is(err, errNoHost) && ctx.Err() == nil {
+			return host, err
+		}
+		select {
+		case how := <-ended:
+			why := lastLine(log, before)
+			if why == "" && how != nil {
+				why = how.Error()
+			}
+			return nil, fmt.Errorf("%w: %s; its log is %s", errNotStarted, why, log.Name())
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w within %v; its log is %s", errNotStarted, startLimit, log.Name())
+		case <-look.C:
+		}
+	}
+}
+
+// lastLine is the last of what was written to a log from an offset on.
+func lastLine(log *os.File, from int64) string {
+	info, err := log.Stat()
+	if err != nil {
+		return ""
+	}
+	from = max(from, info.Size()-maxReason)
+	text, err := io.ReadAll(io.NewSectionReader(log, from, info.Size()-from))
+	if err != nil {
+		return ""
+	}
+	text = bytes.TrimSpace(text)
+	return string(bytes.TrimPrefix(text[bytes.LastIndexByte(text, '\n')+1:], []byte("drawbridge: ")))
+}
