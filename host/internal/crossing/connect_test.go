@@ -332,3 +332,19 @@ func TestConnectTellsThatAStateIsLost(t *testing.T) {
 		t.Errorf("a new session counts %s", got)
 	}
 }
+
+// TestConnectHearsAHostOut: a host that is asked to stop answers what is in flight of a
+// client that is connected, as of any other.
+func TestConnectHearsAHostOut(t *testing.T) {
+	t.Parallel()
+	p := hosttest.NewPlace(t)
+	path := config(t, p, `stop_budget = "5m"`, provider{name: "fake", body: limits(`stop_grace = "2m"`)})
+	h := p.ServeHTTP(t, path)
+	c := connected(t, p, path)
+	wait := c.begin(t, `"slow"`, called(`"slow"`, "fake_slow", `{"ms":3000}`))
+	waitCalls(t, p, "fake", 1)
+	h.Stop(t)
+	if got := textOf(t, wait()); got != "slept" {
+		t.Errorf("the call in flight: %q", got)
+	}
+}
