@@ -177,9 +177,7 @@ func TestConnectFindsTheNextHost(t *testing.T) {
 	if e.Code != -31003 || e.Data.Reason != "no_host" || e.Data.Dispatched || e.Data.Retry != "safe" || !strings.Contains(e.Message, "drawbridge serve --config "+path) {
 		t.Errorf("without a host: %+v", e)
 	}
-	if !strings.Contains(c.Said(), "no host is running") {
-		t.Errorf("stderr says %s", c.Said())
-	}
+	eventually(t, "stderr does not say why", func() bool { return strings.Contains(c.Said(), "no host is running") })
 	p.ServeHTTP(t, path)
 	eventually(t, "it does not find the next host", func() bool {
 		return c.Request(t, "ping", "").Error == nil
@@ -288,9 +286,7 @@ func TestConnectSaysWhyItCannotStart(t *testing.T) {
 			if e.Code != -31003 || e.Data.Reason != "no_host" || !strings.Contains(e.Message, "could not be started") || !strings.Contains(e.Message, c.want) {
 				t.Errorf("%+v", e)
 			}
-			if !strings.Contains(client.Said(), c.want) {
-				t.Errorf("stderr: %s", client.Said())
-			}
+			eventually(t, "stderr does not say why", func() bool { return strings.Contains(client.Said(), c.want) })
 		})
 	}
 }
