@@ -148,10 +148,17 @@ func Look(kind, path string, src []byte, name string) (names []string, ours bool
 	names = s.names(root)
 	if entry := s.entry(root, name); entry != nil {
 		said, err := json.Marshal(entry)
-		ours = err == nil && (bytes.Contains(said, []byte(`"connect"`)) || bytes.Contains(said, []byte("TOKEN")) ||
-			bytes.Contains(said, []byte("-token}")))
+		ours = err == nil && isOurs(said)
 	}
 	return names, ours, nil
+}
+
+// isOurs says whether an entry starts this program for a client, or has a token by one of
+// our references.
+func isOurs(entry []byte) bool {
+	entry = bytes.ToLower(entry)
+	has := func(text string) bool { return bytes.Contains(entry, []byte(text)) }
+	return has("drawbridge") && (has(`"connect"`) || has(`"serve"`)) || has("drawbridge_token") || has("drawbridge-token")
 }
 
 // usable is the text of a file without its byte order mark.

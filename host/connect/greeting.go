@@ -66,9 +66,10 @@ func (l *ledger) remember(m *rpc.Message) (kept bool) {
 	g := &l.greeting
 	switch m.Method {
 	case "initialize":
-		if g.hello != m {
-			closeMessage(g.hello)
+		if g.hello == m { // it is given to the next host
+			return true
 		}
+		closeMessage(g.hello)
 		g.hello, g.agreed, g.initialized, g.tries = m, false, false, 0
 	case "logging/setLevel":
 		closeMessage(g.level)

@@ -18,6 +18,9 @@ import (
 // no host takes any here.
 var ErrUnsupported = peer.ErrUnsupported
 
+// Supported says whether this system tells who gives a command.
+const Supported = peer.Supported
+
 const (
 	// headerTimeout bounds how long a connection may take to ask for something.
 	headerTimeout = 10 * time.Second

@@ -28,7 +28,8 @@ const (
 	// how much it gives to who asks for more: what a context window can take.
 	defaultPart = 64 << 10
 	mostPart    = 512 << 10
-	// codeNotFound is "Resource not found" (MCP 2025-11-25, server/resources).
+	// codeNotFound is "Resource not found" (MCP 2025-11-25, server/resources). From MCP
+	// 2026-07-28 on that is CodeInvalidParams.
 	codeNotFound = -32002
 	// metaRange says which part of an artifact a result holds.
 	metaRange = metaPrefix + "range"
@@ -75,7 +76,7 @@ func (s *Server) listResources(_ context.Context, r *request) error {
 	}
 	records, err := s.opts.Artifacts.List(r.caller.Principal)
 	if err != nil {
-		return s.artifactFailed(err, "")
+		return s.artifactFailed(r, err, "")
 	}
 	list := []resource{}
 	for _, a := range records {
@@ -128,24 +129,24 @@ func (s *Server) readResource(_ context.Context, r *request) error {
 	}
 	id, part, err := artifact.ParseURI(uri)
 	if err != nil {
-		return &rpc.Error{Code: codeNotFound, Message: fmt.Sprintf("resource not found: %v", err), Data: encode(map[string]string{"uri": clip(uri)})}
+		return notFound(r, fmt.Sprintf("resource not found: %v", err), uri)
 	}
 	f, record, err := s.openArtifact(r, id)
 	if err != nil {
-		return s.artifactFailed(err, uri)
+		return s.artifactFailed(r, err, uri)
 	}
 	defer f.Close()
 	if part, err = part.Within(record.Size, record.Size); err != nil {
-		return s.artifactFailed(err, uri)
+		return s.artifactFailed(r, err, uri)
 	}
 	a := rpc.NewAssembler(rpc.FromServer, s.opts.SpoolDir, 0)
 	defer a.Abort()
 	if err := s.writeContents(a, r, f, record, uri, part); err != nil {
-		return s.artifactFailed(err, uri)
+		return s.artifactFailed(r, err, uri)
 	}
 	m, err := a.Finish()
 	if err != nil {
-		return s.artifactFailed(err, uri)
+		return s.artifactFailed(r, err, uri)
 	}
 	defer func() { _ = m.Close() }()
 	return r.answer(m.Payload())
@@ -243,11 +244,20 @@ func (s *Server) openArtifact(r *request, id string) (*os.File, artifact.Record,
 	return s.opts.Artifacts.Reader(r.caller.Principal, id)
 }
 
+// notFound is the error for what is no resource, in the words of the client's era.
+func notFound(r *request, message, uri string) *rpc.Error {
+	code := codeNotFound
+	if r.era == modern {
+		code = rpc.CodeInvalidParams
+	}
+	return &rpc.Error{Code: code, Message: message, Data: encode(map[string]string{"uri": clip(uri)})}
+}
+
 // artifactFailed is the error of an artifact that cannot be given.
-func (s *Server) artifactFailed(err error, uri string) *rpc.Error {
+func (s *Server) artifactFailed(r *request, err error, uri string) *rpc.Error {
 	switch {
 	case errors.Is(err, artifact.ErrNotFound):
-		return &rpc.Error{Code: codeNotFound, Message: "resource not found: there is no such artifact, or it is kept no longer", Data: encode(map[string]string{"uri": clip(uri)})}
+		return notFound(r, "resource not found: there is no such artifact, or it is kept no longer", uri)
 	case errors.Is(err, artifact.ErrRange):
 		return &rpc.Error{Code: rpc.CodeInvalidParams, Message: "invalid params: " + err.Error()}
 	}
@@ -292,7 +302,7 @@ func (s *Server) readArtifactCall(r *request) error {
 	}
 	f, record, err := s.openArtifact(r, id)
 	if err != nil {
-		return say(s.artifactFailed(err, args.URI).Message)
+		return say(s.artifactFailed(r, err, args.URI).Message)
 	}
 	defer f.Close()
 	if part.Length == 0 {
@@ -303,7 +313,7 @@ func (s *Server) readArtifactCall(r *request) error {
 	}
 	content := make([]byte, part.Length)
 	if _, err := f.ReadAt(content, part.Offset); err != nil {
-		return say(s.artifactFailed(err, args.URI).Message)
+		return say(s.artifactFailed(r, err, args.URI).Message)
 	}
 	if record.Text && part.Offset+part.Length < record.Size {
 		content = artifact.WholeRunes(content)

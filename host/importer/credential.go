@@ -94,13 +94,15 @@ var (
 	privateKey = regexp.MustCompile(`(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*))`)
 	bearer     = regexp.MustCompile(`\b(?i:bearer)\s+([A-Za-z0-9._~+/=-]{6,})`)
 	userinfo   = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s:@]*:([^/?#\s"']+)@`)
-	tokenUser  = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s:@]{16,})@`)
-	query      = regexp.MustCompile(`[?&;]([A-Za-z0-9_.-]+)=([^&#;\s"']+)`)
-	assignment = regexp.MustCompile(`(?:^|[\s"';&|(,])-{0,2}([A-Za-z_][A-Za-z0-9_-]*)=("[^"]*"|'[^']*'|[^\s"';&|,]+)`)
-	flagInText = regexp.MustCompile(`(?:^|\s)--([A-Za-z][A-Za-z0-9-]*)\s+("[^"]*"|'[^']*'|[^\s"';&|-][^\s"';&|]*)`)
-	headerText = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|cookie|[a-z0-9-]*(?:api-?key|token|secret|auth))\s*:\s*((?:(?:bearer|basic|token|apikey)\s+)?)([^\s"',}]+)`)
-	jsonText   = regexp.MustCompile(`"([A-Za-z0-9_-]+)"\s*:\s*"([^"\\]+)"`)
-	random     = regexp.MustCompile(`^[A-Za-z0-9]{32,}$|^[A-Za-z0-9_-]{40,}$`)
+	// openPassword is one that a reference goes on with; digits there are a port.
+	openPassword = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s:@]*:([^/?#\s"'@]+)$`)
+	tokenUser    = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s:@]{16,})@`)
+	query        = regexp.MustCompile(`[?&;]([A-Za-z0-9_.-]+)=([^&#;\s"']+)`)
+	assignment   = regexp.MustCompile(`(?:^|[\s"';&|(,])-{0,2}([A-Za-z_][A-Za-z0-9_-]*)=("[^"]*"|'[^']*'|[^\s"';&|,]+)`)
+	flagInText   = regexp.MustCompile(`(?:^|\s)--([A-Za-z][A-Za-z0-9-]*)\s+("[^"]*"|'[^']*'|[^\s"';&|-][^\s"';&|]*)`)
+	headerText   = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|cookie|[a-z0-9-]*(?:api-?key|token|secret|auth))\s*:\s*((?:(?:bearer|basic|token|apikey)\s+)?)([^\s"',}]+)`)
+	jsonText     = regexp.MustCompile(`"([A-Za-z0-9_-]+)"\s*:\s*"([^"\\]+)"`)
+	random       = regexp.MustCompile(`^[A-Za-z0-9]{32,}$|^[A-Za-z0-9_-]{40,}$`)
 )
 
 // queryKeys are names of a query that mean a credential there.

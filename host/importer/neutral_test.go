@@ -133,6 +133,33 @@ func files(t *testing.T) []string {
 	return goldens
 }
 
+// TestC074_CommentOrBOMThrowsAwayTheFile: a file with comments and one with a byte order
+// mark import completely; the one that is broken in the middle gives an error with line
+// and column, a code, and nothing of it.
+func TestC074_CommentOrBOMThrowsAwayTheFile(t *testing.T) {
+	for name, want := range map[string]int{"06-commented.mcp.json": 2, "13-bom-crlf-windows.json": 3} {
+		im, err := Read(name, source(t, name), forTests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if servers, failed := im.Counts(); servers != want || failed != 0 {
+			t.Errorf("%s: %d servers and %d errors, want %d and none", name, servers, failed, want)
+		}
+	}
+	im, err := Read("23-broken.json", source(t, "23-broken.json"), forTests)
+	if im != nil || err == nil || err.Error() != "23-broken.json: line 4, column 32: expected , or }" {
+		t.Errorf("the broken one gives %v, %v", im, err)
+	}
+	report := NewReport()
+	var broken *FileError
+	if errors.As(err, &broken) {
+		report.Add(Unusable(broken))
+	}
+	if report.Exit != ExitNone {
+		t.Errorf("the code is %d", report.Exit)
+	}
+}
+
 // TestNeutral compares what each file gives, in the neutral form, with the errors and
 // the exit code.
 func TestNeutral(t *testing.T) {

@@ -97,12 +97,15 @@ func (b *builder) reference(s, path string, own []string) Part {
 	return Part{}
 }
 
-// shownReference is a reference as a report may show it: its default may be a secret.
+// showable is a reference that nobody takes for a part of a password: pa$word is one.
+var showable = regexp.MustCompile(`^(?:\$\{\{ ?|\$\{|\{\{ ?|\{|%|\$)(?:(?:env|file|input|config|command|secrets|inputs)[:.])?([A-Z_][A-Z0-9_]*)(?: ?\}\}|\}|%)?$`)
+
+// shownReference is a reference as a report may show it.
 func shownReference(s string) string {
-	if name, _, found := strings.Cut(s, ":-"); found {
-		return name + ":-…}"
+	if showable.MatchString(s) {
+		return s
 	}
-	return s
+	return s[:len(s)-len(strings.TrimLeft(s, "${%"))] + "…" + s[len(strings.TrimRight(s, "}%")):]
 }
 
 // dollar is ${…}.
@@ -127,7 +130,7 @@ func (b *builder) dollar(s, inner, path string, own []string) Part {
 	case found && (refs.prefixed && kind == "env" || refs.files && kind == "file" || refs.editor && kind == "input"):
 		return b.prefixed(s, kind, value, path)
 	case refs.bare: // it keeps what it does not know
-		b.note(path, "this client does not expand ${%s}; kept as text", inner)
+		b.note(path, "this client does not expand %s; kept as text", shownReference(s))
 		return Part{}
 	case found && kind == "input":
 		return b.unresolved(path, s, inner, "an input that this client does not have")

@@ -226,6 +226,21 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s is %s, want %s", args, strings.Join(got, "|"), want)
 		}
 	}
+	// What looks like a reference in a password is none, and no note shows it.
+	for client, want := range map[Client]string{
+		ClaudeDesktop: "«secret:x/PASSWORD»", Cursor: "«secret:x/PASSWORD»", ClaudeCode: "«secret:x/PASSWORD»", Gemini: "«secret:x/PASSWORD»«env:word»",
+	} {
+		e, im := entryOf(t, client, `{"command": "x", "env": {"PASSWORD": "s3cr3t$word", "DSN": "db://u:s3cr3t$word@h/", "NOTE": "s3cr3t$word%word%{{word}}"}}`)
+		if got := e.Server.Env[0].Value.String(); got != want {
+			t.Errorf("%s: the password is %s, want %s", client, got, want)
+		}
+		if got := e.Server.Env[1].Value.String(); strings.Contains(got, "s3cr3t") {
+			t.Errorf("%s: the URL is %s", client, got)
+		}
+		if all := fmt.Sprint(im.Notes); strings.Contains(all, "s3cr3t") || strings.Contains(all, "word;") || strings.Contains(all, "$word") {
+			t.Errorf("%s: a note shows a part of the password: %s", client, all)
+		}
+	}
 	// One that is told in one place is taken out of every other.
 	e, _ := entryOf(t, ClaudeDesktop, `{"command": "x", "args": ["run abcdefghij"], "env": {"TOKEN": "abcdefghij"}}`)
 	if got := e.Server.Args[0].String(); got != "run «secret:x/TOKEN»" {

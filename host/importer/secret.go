@@ -25,19 +25,47 @@ func (b *builder) secretText(s, path, key string, secret, surely bool, own []str
 		b.note(path, "it looks like a placeholder; set its value: drawbridge secret set %s", secretName(b.secretPath(orValue(key), "")))
 		return append(literalText(prefix), Part{Kind: Placeholder, Value: b.secretPath(orValue(key), "")})
 	}
+	notes := b.Notes
 	t := b.resolve(s, path, own)
-	for i := range t {
-		if p := &t[i]; p.Kind == EnvRef && p.Default != nil {
-			b.defaultOf(p, path)
-		}
-	}
 	if _, plain := t.literal(); plain && secret && !plainFor(rest, surely) {
+		b.Notes = notes // they are of what looks like references in a credential
 		if cookie(key) {
 			prefix, rest = "", s
 		}
 		return append(literalText(prefix), b.credential(rest, path, key))
 	}
-	return b.mask(t, path)
+	for i := range t {
+		if p := &t[i]; p.Kind == EnvRef && p.Default != nil {
+			b.defaultOf(p, path)
+		}
+	}
+	t = b.mask(t, path)
+	if _, plain := t.literal(); !plain && secret {
+		return b.pieces(t, prefix, path, key)
+	}
+	return t
+}
+
+// minPiece is the length from which text beside a reference counts as a part of a
+// credential.
+const minPiece = 6
+
+// pieces moves what stands beside references in a credential to the secret store.
+func (b *builder) pieces(t Text, prefix, path, key string) Text {
+	var out Text
+	for i, p := range t {
+		if i == 0 && p.Kind == Literal {
+			before := p.Value[:min(len(prefix), len(p.Value))]
+			out, p.Value = literalText(before), p.Value[len(before):]
+		}
+		if p.Kind == Literal && len(strings.TrimSpace(p.Value)) >= minPiece {
+			p = b.credential(p.Value, path, key)
+		}
+		if p.Kind != Literal || p.Value != "" {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 func orValue(key string) string {
@@ -67,13 +95,17 @@ func (b *builder) mask(t Text, path string) Text {
 		inURL = "url-password"
 	}
 	var out Text
-	for _, p := range t {
+	for i, p := range t {
 		if p.Kind != Literal {
 			out = append(out, p)
 			continue
 		}
 		at := 0
-		for _, s := range credentials(p.Value, inURL) {
+		found := credentials(p.Value, inURL)
+		if m := openPassword.FindStringSubmatchIndex(p.Value); i+1 < len(t) && m != nil && strings.Trim(p.Value[m[2]:m[3]], "0123456789") != "" {
+			found = apart(append(found, span{m[2], m[3], inURL}))
+		}
+		for _, s := range found {
 			out = append(append(out, literalText(p.Value[at:s.start])...), b.credential(p.Value[s.start:s.end], path, b.keyFor(s.key, path)))
 			at = s.end
 		}

@@ -34,6 +34,9 @@ an error that says what to do. Logs go to stderr; nothing but MCP is on stdout.
 Exit codes: 0 the client has ended, 1 it could not go on.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !control.Supported {
+				return fmt.Errorf("a client cannot be connected to a host: %w; let it run `drawbridge serve --stdio`, or use the host's URL", control.ErrUnsupported)
+			}
 			if j.start && g.host != "" {
 				return errors.New("--start is for the host of a configuration, --host for one that runs; use one of them")
 			}
@@ -86,17 +89,17 @@ type joiner struct {
 	config string
 }
 
-// dial opens a session with the host that is meant, and with start starts it first
-// where --start says so.
-func (j *joiner) dial(ctx context.Context, start bool) (connect.Stream, error) {
+// dial opens a session with the host that is meant, which is started first where
+// --start says so.
+func (j *joiner) dial(ctx context.Context, how connect.How) (connect.Stream, error) {
 	host, err := j.find(ctx)
-	if j.start && start && errors.Is(err, errNoHost) {
+	if j.start && how.Start && errors.Is(err, errNoHost) {
 		host, err = j.startHost(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	stream, err := host.Attach(ctx, j.g.project)
+	stream, err := host.Attach(ctx, j.g.project, how.Again)
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +112,11 @@ func (j *joiner) dial(ctx context.Context, start bool) (connect.Stream, error) {
 // find is the host that is meant, if it runs. The error wraps errNoHost if not.
 func (j *joiner) find(ctx context.Context) (*control.Client, error) {
 	path := j.config
-	if path == "" && j.start {
+	if path == "" && j.g.host == "" {
+		// A client is never carried to the host of another configuration than that which is
+		// found where it starts. Where none is, the only host is meant.
 		var err error
-		if path, err = j.g.configPath(); err != nil {
+		if path, err = j.g.configPath(); err != nil && j.start {
 			return nil, err
 		}
 	}

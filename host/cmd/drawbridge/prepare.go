@@ -168,7 +168,7 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 	out.faults = append(out.faults, located...)
 	if reason, ok := checkOnly[p.Plugin]; ok {
 		// Failed at once: starting it again and again would say the same.
-		out.spec.Fault = &supervise.Failure{Provider: p.Slug, Label: p.Label, Where: place(nil, p.Range), Phase: supervise.PhasePlugin, Cause: reason}
+		out.spec.Fault = &supervise.Failure{Provider: p.Slug, Label: p.Label, Where: place(nil, p.Range), Phase: supervise.PhasePlugin, Cause: strings.TrimSuffix(reason, ".")}
 	}
 	return out
 }

@@ -9,12 +9,17 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -53,6 +58,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits, "acme": declareAcme, "checksum": declareChecksum, "absent": absent, "json": checkJSON, "record": recordCalls,
+			"speak": speak,
 		},
 	})
 }
@@ -71,6 +77,72 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("it ended with %v, want code %d", err, want)
 	case exit.ExitCode() != want:
 		ts.Fatalf("it ended with code %d, want %d", exit.ExitCode(), want)
+	}
+}
+
+// environ is what a command of a script has of its environment.
+func environ(ts *testscript.TestScript) []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK"} {
+		env = append(env, name+"="+ts.Getenv(name))
+	}
+	return env
+}
+
+// speak runs drawbridge as an MCP client does: it writes the lines of a file, each request
+// when the one before it is answered, and what it hears to another file, with what the
+// command says on stderr: speak FILE OUT ARG…. A host that it starts ends with the script.
+func speak(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: speak FILE OUT ARG…")
+	}
+	cmd := exec.Command("drawbridge", args[2:]...)
+	cmd.Dir, cmd.Env = ts.Getenv("WORK"), environ(ts)
+	if slices.Contains(args, "--start") {
+		ts.Defer(func() { stopHost(cmd.Env, cmd.Dir) })
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	in, err := cmd.StdinPipe()
+	ts.Check(err)
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	heard := json.NewDecoder(out)
+	var said bytes.Buffer
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		_, err := io.WriteString(in, line)
+		ts.Check(err)
+		for answered := !strings.Contains(line, `"id":`); !answered; {
+			var m map[string]json.RawMessage
+			ts.Check(heard.Decode(&m))
+			text, err := json.Marshal(m)
+			ts.Check(err)
+			said.Write(append(text, '\n'))
+			answered = m["id"] != nil
+		}
+	}
+	ts.Check(in.Close())
+	ts.Check(cmd.Wait())
+	said.Write(errs.Bytes())
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), said.Bytes(), 0o600))
+}
+
+// stopHost ends the host of a script's configuration, if one runs, and waits for its end.
+func stopHost(env []string, dir string) {
+	cmd := exec.Command("drawbridge", "status", "--json")
+	cmd.Dir, cmd.Env = dir, env
+	var status struct {
+		Host struct{ PID int }
+	}
+	if text, err := cmd.Output(); err != nil || json.Unmarshal(text, &status) != nil {
+		return
+	}
+	host, err := os.FindProcess(status.Host.PID)
+	for err == nil && host.Signal(os.Interrupt) == nil {
+		for host.Signal(syscall.Signal(0)) == nil {
+			time.Sleep(5 * time.Millisecond)
+		}
 	}
 }
 

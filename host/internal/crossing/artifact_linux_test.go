@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
@@ -99,18 +97,7 @@ func TestALargeResultTakesLittleMemory(t *testing.T) {
 // room again, results are kept again.
 func TestAFullDiskCostsNoOutcome(t *testing.T) {
 	p := hosttest.NewPlace(t)
-	disk := p.Path("state/artifacts")
-	if err := os.MkdirAll(disk, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=2m,mode=700"); err != nil {
-		t.Skipf("a tmpfs cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	disk := smallDisk(t, p, "state/artifacts", "2m")
 	path := config(t, p, "", provider{name: "fake", body: standing})
 	c := p.ServeStdio(t, path)
 	first := big(t, c, "fake_big", mib)

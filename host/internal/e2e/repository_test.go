@@ -83,6 +83,13 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 	for name, text := range examples {
 		path := p.Write(t, "example.hcl", text)
+		for _, secret := range regexp.MustCompile(`secret\("([^"]+)"\)`).FindAllStringSubmatch(text, -1) {
+			set := p.Command(t, "secret", "set", "--config", path, secret[1])
+			set.Stdin = strings.NewReader("a value for the example")
+			if out, err := hosttest.Output(t, set); err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, out)
+			}
+		}
 		if out, err := hosttest.Output(t, p.Command(t, "validate", "--config", path)); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
@@ -130,8 +137,8 @@ func blocks(t testing.TB, language string) map[string]string {
 	return found
 }
 
-// TestClientConfigs checks that the client configurations are JSON, and that
-// those of the README are those of examples.
+// TestClientConfigs checks that the client configurations are JSON, that those of the
+// README are those of examples, and that what else is shown as JSON is.
 func TestClientConfigs(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root(t), "examples/client-configs/*.json"))
 	if err != nil || len(files) == 0 {
@@ -146,18 +153,22 @@ func TestClientConfigs(t *testing.T) {
 		}
 		known[filepath.Base(file)] = v
 	}
-	shown := blocks(t, "json")
-	for name, text := range shown {
+	configs := 0
+	for name, text := range blocks(t, "json") {
 		var v any
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+		if !strings.HasPrefix(name, "README.md") {
+			continue
+		}
+		configs++
 		if !reflect.DeepEqual(v, known["http.json"]) && !reflect.DeepEqual(v, known["stdio.json"]) {
 			t.Errorf("%s is none of the examples", name)
 		}
 	}
-	if len(shown) != 2 {
-		t.Errorf("%d hosttest.Client configurations in the README, want 2", len(shown))
+	if configs != 2 {
+		t.Errorf("%d client configurations in the README, want 2", configs)
 	}
 }

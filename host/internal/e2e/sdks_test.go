@@ -55,6 +55,11 @@ func TestSDKs(t *testing.T) {
 
 func (s seen) check(t *testing.T, revision string, older bool) {
 	t.Helper()
+	own := len(s.Tools)
+	s.Tools = slices.DeleteFunc(s.Tools, func(name string) bool { return name == "read_artifact" })
+	if own != len(s.Tools)+1 {
+		t.Error("the host's own tool is not listed")
+	}
 	if s.Revision != revision {
 		t.Errorf("agreed on %q, want %q", s.Revision, revision)
 	}

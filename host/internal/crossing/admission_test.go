@@ -1,0 +1,185 @@
+//go:build linux
+
+package crossing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
+)
+
+// ended is how a call of slow ended, and when.
+type ended struct {
+	reply hosttest.Reply
+	after time.Duration
+}
+
+// slows begins one call of slow, which takes ms, and when the server has it so many
+// more at once. What it returns tells of each when it ends.
+func slows(t *testing.T, p hosttest.Place, c client, ms, more int) <-chan ended {
+	t.Helper()
+	all := make(chan ended, more+1)
+	began := time.Now()
+	for n := range more + 1 {
+		id := fmt.Sprintf("%q", fmt.Sprint("slow", n))
+		wait := c.begin(t, id, called(id, "fake_slow", fmt.Sprintf(`{"ms":%d}`, ms)))
+		go func() {
+			r := wait()
+			all <- ended{r, time.Since(began)}
+		}()
+		if n == 0 {
+			waitCalls(t, p, "fake", 2) // an echo came first
+			began = time.Now()
+		}
+	}
+	return all
+}
+
+// refusedFull checks that a call was refused because of the queue.
+func refusedFull(t *testing.T, r hosttest.Reply) {
+	t.Helper()
+	if e := errorOf(t, r); e.Code != -31003 || e.Data.Outcome != "unavailable" || e.Data.Reason != "queue_full" || e.Data.Dispatched || e.Data.Retry != "safe" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestAFullQueueIsUnavailableAtOnce: of five calls while one runs, two wait and the
+// others are told at once that there is no room, and nothing of them was sent.
+func TestAFullQueueIsUnavailableAtOnce(t *testing.T) {
+	waiting(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+		path := config(t, p, "", provider{name: "fake", body: limits("max_concurrent = 1\n    max_queue = 2")})
+		c := open(path)
+		hosttest.CallTool(t, c, "fake_echo", "{}")
+		all := slows(t, p, c, 4000, 5)
+		for range 3 {
+			one := <-all
+			refusedFull(t, one.reply)
+			if one.after > 3*time.Second {
+				t.Errorf("it is told after %v", one.after)
+			}
+		}
+		for range 3 {
+			if text := textOf(t, (<-all).reply); text != "slept" {
+				t.Errorf("a call that fits: %q", text)
+			}
+		}
+		got := endings(t, p, path, "echo")
+		slices.Sort(got)
+		want := append(slices.Repeat([]string{"slow ok sent"}, 3), slices.Repeat([]string{"slow unavailable queue_full"}, 3)...)
+		if !slices.Equal(got, want) {
+			t.Errorf("the journal has %q, want %q", got, want)
+		}
+		if n := len(received(t, p, "fake")); n != 4 {
+			t.Errorf("the server has received %d calls, want 4", n)
+		}
+	})
+}
+
+// TestDeadlinesCountQueueing: a call that waits for its turn for the whole of its time
+// ends unsent when its time is over, and not later.
+func TestDeadlinesCountQueueing(t *testing.T) {
+	waiting(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
+		path := config(t, p, "", provider{name: "fake", body: limits("max_concurrent = 1\n    call_timeout = \"2s\"\n    call_timeout_max = \"3s\"")})
+		c := open(path)
+		hosttest.CallTool(t, c, "fake_echo", "{}")
+		holds := c.begin(t, `"h"`, called(`"h"`, "fake_slow", `{"ms":0,"progress_ms":200}`)) // to its own end, at 3s
+		waitCalls(t, p, "fake", 2)
+		began := time.Now()
+		second := c.begin(t, `"w"`, called(`"w"`, "fake_slow", `{"ms":2500,"progress_ms":200}`))
+		if e := errorOf(t, holds()); e.Data.Outcome != "unknown" || e.Data.Reason != "timeout" {
+			t.Errorf("the one that runs: %+v", e)
+		}
+		e := errorOf(t, second())
+		if took := time.Since(began); took > 6*time.Second || e.Data.Reason != "timeout" {
+			t.Errorf("the one that waits ends after %v with %+v", took, e)
+		}
+		// Nearly all of its time has gone by in the queue: it was sent late, or not at all.
+		if sent := len(received(t, p, "fake")) == 3; e.Data.Dispatched != sent || (e.Data.Outcome == "unknown") != sent || !sent && e.Data.Outcome != "unavailable" {
+			t.Errorf("sent is %v, and it is told %+v", sent, e)
+		}
+	})
+}
+
+// TestAGreedyPrincipalStarvesNobody: while one has its queue full of calls, the call of
+// another is next, and does not wait for all of them.
+func TestAGreedyPrincipalStarvesNobody(t *testing.T) {
+	t.Parallel()
+	p := hosttest.NewPlace(t)
+	grant := "  grant {\n    principals = [\"ann\", \"ben\"]\n    provider = \"fake\"\n    tools = [\"*\"]\n  }\n"
+	path := p.Write(t, "providers.hcl", hostBlock(p, "")+blocks(t, p, provider{name: "fake", body: limits("max_concurrent = 1\n    max_queue = 6") + "  session {\n    scope = \"shared\"\n  }\n"})+
+		principal("ann", tokenAttribute("ann"))+principal("ben", tokenAttribute("ben"))+"project \"site\" {\n"+grant+"}\n")
+	h := p.ServeHTTP(t, path)
+	open := func(who string) overHTTP {
+		c := hosttest.DialHTTP(h.URL, who)
+		return overHTTP{c, h, hosttest.Hello(t, c, hosttest.Initialize)}
+	}
+	ann, ben := open("ann"), open("ben")
+	hosttest.CallTool(t, ben, "fake_echo", "{}")
+	all := slows(t, p, ann, 700, 8) // one runs, six wait
+	for range 2 {
+		refusedFull(t, (<-all).reply)
+	}
+	if r := tool(t, ben, "fake_whoami", "{}"); r.Error != nil {
+		t.Errorf("ben: %s", r.Error)
+	}
+	before := 0
+	for _, m := range received(t, p, "fake") {
+		if strings.Contains(string(m.Params), `"slow"`) {
+			before++
+		}
+	}
+	if before > 4 { // one was running, another may have been on its way in, and one follows ben's
+		t.Errorf("the server had received %d of ann's seven when ben was answered", before)
+	}
+	made := 0
+	for range 7 {
+		if r := (<-all).reply; r.Error != nil {
+			refusedFull(t, r)
+			made++
+		}
+	}
+	if made > 1 {
+		t.Errorf("%d of ann's calls made way for ben's one", made)
+	}
+}
+
+// TestARateIsHeld: what a grant allows in its time is let through, what is more is told
+// when the next is possible, is safe to repeat, and is let through then.
+func TestARateIsHeld(t *testing.T) {
+	t.Parallel()
+	p := hosttest.NewPlace(t)
+	grant := func(who, more string) string {
+		return fmt.Sprintf("  grant {\n    principals = [%q]\n    provider = \"fake\"\n    tools = [\"*\"]\n%s  }\n", who, more)
+	}
+	path := p.Write(t, "providers.hcl", hostBlock(p, "")+blocks(t, p, provider{name: "fake", body: "  session {\n    scope = \"shared\"\n  }\n"})+
+		principal("ann", tokenAttribute("ann"))+principal("ben", tokenAttribute("ben"))+
+		"project \"site\" {\n"+grant("ann", "    rate = \"3/6s\"\n")+grant("ben", "")+"}\n")
+	h := p.ServeHTTP(t, path)
+	ann, ben := hosttest.DialHTTP(h.URL, "ann"), hosttest.DialHTTP(h.URL, "ben")
+	hosttest.Open(t, ann)
+	hosttest.Open(t, ben)
+	for n := range 3 {
+		if r := tool(t, ann, "fake_inc", "{}"); r.Error != nil {
+			t.Errorf("call %d: %s", n, r.Error)
+		}
+	}
+	e := errorOf(t, tool(t, ann, "fake_inc", "{}"))
+	if e.Data.Outcome != "unavailable" || e.Data.Reason != "rate_limited" || e.Data.Dispatched || e.Data.Retry != "safe" {
+		t.Errorf("one more: %+v", e)
+	}
+	says(t, "one more", e.Message, "3 calls in 6s", "possible in")
+	for range 5 {
+		if r := tool(t, ben, "fake_get", "{}"); r.Error != nil {
+			t.Errorf("ben, who has no rate: %s", r.Error)
+		}
+	}
+	eventually(t, "ann may call again", func() bool { return tool(t, ann, "fake_get", "{}").Error == nil })
+	want := []string{"inc ok sent", "inc ok sent", "inc ok sent", "inc unavailable rate_limited"}
+	if got := endings(t, p, path, "get"); !slices.Equal(got, want) {
+		t.Errorf("the journal has %q, want %q", got, want)
+	}
+}
