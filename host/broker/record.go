@@ -41,7 +41,7 @@ func (x *crossing) record(ctx context.Context, reply *Reply) {
 		case OK, ToolError, RPCError, Unavailable, Cancelled, Unknown:
 		}
 		if x.entry.Tool == "" {
-			x.entry.Tool = clipText(x.exposed, maxToolName)
+			x.entry.Tool = clipText(x.opts.Cleaner.text(clipText(x.exposed, 16*maxToolName)), maxToolName)
 		}
 		err = x.opts.Journal.Refuse(&x.entry, end)
 	}

@@ -31,6 +31,15 @@ func (c Cleaner) set() *scrub.Set {
 	return c.Secrets()
 }
 
+// text is a caller's text as it may be written down: a caller can have come by a
+// secret.
+func (c Cleaner) text(text string) string {
+	if set := c.set(); set != nil {
+		return set.Text(text)
+	}
+	return text
+}
+
 // Answer returns a server's answer without secrets, and says whether it held one;
 // a result is then marked. It owns the message it is given. Without a secret that
 // is the message it returns.

@@ -202,6 +202,10 @@ func TestEachCallIsWrittenDown(t *testing.T) {
 		"no such tool": {`{"name":"shop_steal"}`, nil, []journalLine{{"refuse", "/shop_steal", "unknown_tool", false, "denied", "unknown_tool"}}},
 		"a long name": {`{"name":"` + strings.Repeat("é", 1000) + `"}`, nil,
 			[]journalLine{{"refuse", "/" + strings.Repeat("é", 128) + "…", "unknown_tool", false, "denied", "unknown_tool"}}},
+		"a secret for a name": {`{"name":"shop_s3cret-1"}`, func(t *testing.T, _ *fakeSessions, b *Broker, _ *fakeJournal) {
+			b.opts.Cleaner = cleaner(t, "s3cret-1")
+		},
+			[]journalLine{{"refuse", "/shop_[redacted]", "unknown_tool", false, "denied", "unknown_tool"}}},
 		"no name": {`{}`, nil, []journalLine{{"refuse", "/", "invalid_params", false, "denied", "invalid_params"}}},
 		"stale": {`{"name":"shop_pay"}`, func(_ *testing.T, f *fakeSessions, b *Broker, _ *fakeJournal) {
 			shownAll(b, local)

@@ -63,10 +63,17 @@ func PathFor(config string) string {
 // Load reads the lock file at path. Where there is none the error is ErrMissing,
 // and any other is ErrInvalid: a file that cannot be read whole approves nothing.
 func Load(path string) (*File, error) {
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w at %s; make one with drawbridge lock, and review it", ErrMissing, path)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if !info.Mode().IsRegular() { // to open a pipe might never return
+		return nil, fmt.Errorf("%w: %s is no regular file", ErrInvalid, path)
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
