@@ -166,7 +166,9 @@ func (d *decoder) attribute(src *hclsyntax.Attribute, path string, a attribute) 
 	if err != nil {
 		return
 	}
-	d.pend(path, valueText(v), src.Expr.Range())
+	if !isEmptyList(v) {
+		d.pend(path, valueText(v), src.Expr.Range())
+	}
 }
 
 // split gives the errors that were joined into one.

@@ -12,7 +12,8 @@ import (
 type pending struct {
 	// path names a block or attribute, without labels.
 	path string
-	// value limits the line to one value; "" means any.
+	// value limits the line to one value; "" means any but an empty list, which asks
+	// for nothing.
 	value string
 	// refused is set for what protects, or decides what is exposed: it is an
 	// error, for to go on without it would leave a gate open. All else is
@@ -35,10 +36,14 @@ var pendings = []pending{
 	{"provider.session.scope", "call", refuse, "There is one server process for each provider. Remove it."},
 
 	{"host.watch", "true", note, "Start the host again to have a change in force."},
-	{"provider.overlap", "true", note, "There is no reload."},
+	{"provider.overlap", "true", note, "A reload replaces no server."},
 	{"provider.session.idle_stop", "", note, "Server processes run until the host stops."},
 	{"provider.session.max_instances", "", note, "There is one server process for each provider."},
-	{"provider.limits.drain_timeout", "", note, "There is no reload."},
+	{"provider.limits.drain_timeout", "", note, "A reload replaces no server."},
+	{"project.grant.resources", "", note, "Of what servers have, only tools pass."},
+	{"project.grant.prompts", "", note, "Of what servers have, only tools pass."},
+	{"project.grant.methods", "", note, "A method that the host does not know is refused."},
+	{"project.grant.server_requests", "", note, "A server that asks something of a client is told that clients can do none of it."},
 }
 
 // pendingFor finds the line for a value at a path.
@@ -71,6 +76,11 @@ func (p *pending) subject() string {
 		return p.path + " = true"
 	}
 	return fmt.Sprintf("%s = %q", p.path, p.value)
+}
+
+// isEmptyList says whether a value is a list without elements.
+func isEmptyList(v cty.Value) bool {
+	return (v.Type().IsTupleType() || v.Type().IsListType()) && v.LengthInt() == 0
 }
 
 // valueText is a single value as pendings name it; "" for a list.

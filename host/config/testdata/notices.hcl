@@ -33,3 +33,26 @@ provider "a" {
     command = "a"
   }
 }
+
+principal "laptop" {
+  token_sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+}
+
+project "site" {
+  grant {
+    principals      = ["laptop"]
+    provider        = "a"
+    tools           = ["*"]
+    resources       = ["file:///*"]
+    prompts         = ["p"]
+    methods         = ["vendor/*"]
+    server_requests = ["sampling"]
+  }
+  grant {
+    principals      = ["laptop"]
+    provider        = "a"
+    tools           = ["x"]
+    methods         = []
+    server_requests = []
+  }
+}
