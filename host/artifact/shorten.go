@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -176,12 +178,26 @@ func (h *shortening) keep(p *part) error {
 		h.lost = err
 		p.blocks = []json.RawMessage{textBlock(fmt.Sprintf(
 			"[This part of the result, %d bytes of %s as JSON, could not be kept: %v. The call itself has succeeded; do not repeat it for that. To get such results in full, raise artifacts.quota or inline_result.]",
-			p.at.At.Len(), src.mime, err))}
+			p.at.At.Len(), src.mime, withoutPath(err)))}
 		return nil
 	}
 	h.kept = append(h.kept, record)
 	p.blocks = []json.RawMessage{textBlock(preview(record, head)), link(record, src)}
 	return nil
+}
+
+// withoutPath is why a part could not be kept, without where on this machine: the
+// result may go to another.
+func withoutPath(err error) error {
+	var at *fs.PathError
+	var between *os.LinkError
+	switch {
+	case errors.As(err, &at):
+		return at.Err
+	case errors.As(err, &between):
+		return between.Err
+	}
+	return err
 }
 
 // write copies a source into an artifact. The head is the beginning of a text.

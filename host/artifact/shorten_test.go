@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -267,6 +268,19 @@ func TestWhatCannotBeKeptIsSaidAndCostsNothingElse(t *testing.T) {
 
 // TestALargeResultTakesLittleMemory looks at what is allocated on the way, which
 // is more than what is held at any moment.
+// TestWhyAPartIsNotKeptTellsNoPath: the result goes to whoever called.
+func TestWhyAPartIsNotKeptTellsNoPath(t *testing.T) {
+	s, _ := newStore(t, 1<<20)
+	if err := os.RemoveAll(s.opts.Dir); err != nil {
+		t.Fatal(err)
+	}
+	short := shorten(t, s, result(`"content":[{"type":"text","text":"`+strings.Repeat("x", 10<<10)+`"}]`), Bounds{Inline: 8 << 10})
+	text, err := short.Message.Payload().Append(nil)
+	if err != nil || short.Lost == nil || strings.Contains(string(text), s.opts.Dir) || !strings.Contains(string(text), "could not be kept: no such file") {
+		t.Errorf("%v, %v: %s", err, short.Lost, text)
+	}
+}
+
 func TestALargeResultTakesLittleMemory(t *testing.T) {
 	const size = 64 << 20
 	a := rpc.NewAssembler(rpc.FromServer, t.TempDir(), 0)

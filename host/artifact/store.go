@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -138,7 +139,7 @@ func (s *Store) Reader(principal, id string) (*os.File, Record, error) {
 	if err != nil {
 		return nil, Record{}, err
 	}
-	f, err := os.Open(s.path(id, dataEnding))
+	f, err := openOurs(s.path(id, dataEnding))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, Record{}, ErrNotFound
 	}
@@ -211,7 +212,12 @@ func (s *Store) read(id string) (Record, error) {
 	if !validID(id) {
 		return Record{}, fs.ErrNotExist
 	}
-	text, err := os.ReadFile(s.path(id, recordEnding))
+	f, err := openOurs(s.path(id, recordEnding))
+	if err != nil {
+		return Record{}, fmt.Errorf("artifact %s: %w", id, err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
 	if err != nil {
 		return Record{}, fmt.Errorf("artifact %s: %w", id, err)
 	}
@@ -220,6 +226,19 @@ func (s *Store) read(id string) (Record, error) {
 		return Record{}, fmt.Errorf("%w: %s holds no record of it", ErrDamaged, s.path(id, recordEnding))
 	}
 	return r, nil
+}
+
+// openOurs opens a file of the store. What is no file is none of ours, and opening it
+// might not return.
+func openOurs(path string) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is no regular file", ErrDamaged, path)
+	}
+	return os.Open(path)
 }
 
 func (s *Store) path(id, ending string) string { return filepath.Join(s.opts.Dir, id+ending) }

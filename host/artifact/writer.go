@@ -122,7 +122,7 @@ func (s *Store) makeRoom(size int64) error {
 	total := size
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), dataEnding)
-		if !ok {
+		if !ok || !validID(id) || e.IsDir() { // none of ours
 			continue
 		}
 		if info, err := e.Info(); err == nil {
@@ -156,6 +156,9 @@ func (s *Store) Sweep() error {
 		}
 		var errs []error
 		for _, e := range entries {
+			if e.IsDir() { // none of ours
+				continue
+			}
 			if id, ok := strings.CutSuffix(e.Name(), recordEnding); ok && validID(id) {
 				r, err := s.read(id)
 				switch {

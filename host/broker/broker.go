@@ -195,6 +195,9 @@ type Caller struct {
 	// Session is the client session, "" for a request that belongs to none.
 	Session string
 	Client  Client
+	// Resumed says that the session goes on with one that the client had with another
+	// host, so that it has met that one's instances.
+	Resumed bool
 	// Modern says that the caller speaks a stateless revision (2026-07-28 on).
 	Modern bool
 }

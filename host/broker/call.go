@@ -327,7 +327,7 @@ func (x *crossing) stale(w *world, reason string, was *item, t *catalog.Tool) Re
 		}
 		x.memory.change(func(r *remembered) *remembered { return r.with(x.exposed, shown) })
 		if again {
-			x.memory.own.change(func(r *remembered) *remembered { return r.met(slug, mark) })
+			x.memory.met(slug, mark)
 		}
 	}
 	return reply
@@ -392,7 +392,7 @@ func (x *crossing) cross(ctx context.Context, in Instance, epoch uint64, tool **
 		reply.Replaced = x.was.instances[slug]
 		reply.writing = x.memory.own
 		reply.delivered = func() {
-			x.memory.own.change(func(r *remembered) *remembered { return r.met(slug, mark) })
+			x.memory.met(slug, mark)
 		}
 	}
 	return reply, false
@@ -407,7 +407,7 @@ func (x *crossing) replaced(view *catalog.View, t *catalog.Tool, mark string) Re
 	reply := replaced(t, before, mark, view.Revisions()[t.Provider]).reply()
 	reply.writing = x.memory.own
 	reply.delivered = func() {
-		x.memory.own.change(func(r *remembered) *remembered { return r.met(t.Provider, mark) })
+		x.memory.met(t.Provider, mark)
 	}
 	return reply
 }
@@ -445,6 +445,7 @@ func (x *crossing) begin(ctx context.Context, t *catalog.Tool, fence Fence, stil
 	}
 	if now := x.memory.own.now.Load(); meet(now) != now { // mostly it is not, and takes no lock
 		x.memory.own.change(meet)
+		x.memory.metInSession(t.Provider, x.entry.Instance)
 	}
 	return nil
 }

@@ -46,6 +46,9 @@ const (
 	reasonUnreadable = "call_id_unreadable"
 )
 
+// advSameID is what to do about a call whose id may be taken by an earlier one.
+const advSameID = "Repeat it later, with the same id and the same arguments: it does not run twice."
+
 // repeat is a call that was not sent since its id is not free. Its text never
 // reaches anyone: the reply does.
 type repeat struct{ reply Reply }
@@ -158,12 +161,13 @@ func (x *crossing) notFree(t *catalog.Tool, known journal.Known, err error) *Rep
 			advice: "Nothing was run. Give each call an id of its own, and repeat one only with what it was first used for."}
 	case err != nil:
 		x.opts.Logger.Error("call ids cannot be used", "call", x.entry.ID, "error", err)
-		end.outcome, end.reason, end.retry, end.advice = Unavailable, reasonUnreadable, RetrySafe, advSafe
+		end.outcome, end.reason, end.retry = Unavailable, reasonUnreadable, RetrySafe
 		end.cause = "whether its " + metaCallID + " was used before cannot be told now"
+		end.advice = "Nothing was sent this time, but it may have run before. " + advSameID
 	case known.State == journal.IDInFlight:
 		end.outcome, end.reason, end.retry = Unavailable, journal.ReasonCallIDInFlight, RetrySafe
 		end.cause = "the call with its " + metaCallID + " is in flight"
-		end.advice = "Repeat it later, with the same id and the same arguments: it does not run twice."
+		end.advice = advSameID
 	default:
 		if reply := again(known); reply != nil {
 			return reply

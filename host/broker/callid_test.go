@@ -244,6 +244,10 @@ func TestTableThatCannotBeRead(t *testing.T) {
 	if d := dataOf(t, reply); d.Outcome != Unavailable || d.Reason != "call_id_unreadable" || strings.Contains(reply.Err.Message, state) {
 		t.Errorf("reply = %s, %+v", reply.Err.Message, d)
 	}
+	// An earlier call with the id may have run: no word that there was no effect.
+	if text := reply.Err.Message; strings.Contains(text, "no effect") || !strings.Contains(text, "it may have run before") || !strings.Contains(text, "the same id") {
+		t.Errorf("it says %q", text)
+	}
 	if reply := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`)); reply.Outcome != OK || len(f.got) != 1 {
 		t.Errorf("without an id: %+v, %d dispatched", reply, len(f.got))
 	}

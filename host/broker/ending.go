@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
@@ -63,22 +65,33 @@ func (end *ending) classify(err error, tool *catalog.Tool) {
 
 // forged is the error for an answer with one of the host's own error codes, which
 // a caller would take for the host's word that nothing was sent; nil for all
-// others. It closes the answer that it refuses.
+// others. Readers differ in which of several members they take for the code, so none
+// of them may be one of the host's. It closes the answer that it refuses.
 func forged(answer *rpc.Message) error {
-	code := string(answer.Get("error", "code"))
-	if answer.Kind != rpc.Failure || !hostCode(code) {
+	if answer.Kind != rpc.Failure {
+		return nil
+	}
+	var cause string
+	codes := slices.DeleteFunc(answer.Names("error"), func(name string) bool { return !strings.EqualFold(name, "code") })
+	code := strings.Trim(string(answer.Get("error", "code")), `"`) // some read a number out of a string
+	switch {
+	case len(codes) > 1 || len(codes) == 1 && codes[0] != "code":
+		cause = fmt.Sprintf("the server answered with an error whose code stands in it in %d ways", len(codes))
+		if len(codes) == 1 {
+			cause = fmt.Sprintf("the server answered with an error that has %q for its code", codes[0])
+		}
+	case hostCode(code):
+		cause = fmt.Sprintf("the server answered with error %s, a code that is the host's own", code)
+	default:
 		return nil
 	}
 	_ = answer.Close()
-	return &session.Lost{
-		Dispatched: true, Reason: session.MalformedAnswer,
-		Cause: fmt.Sprintf("the server answered with error %s, a code that is the host's own", code),
-	}
+	return &session.Lost{Dispatched: true, Reason: session.MalformedAnswer, Cause: cause}
 }
 
 // hostCode says whether an error code, as it stands in a message, is one of the host's own.
 func hostCode(literal string) bool {
-	code, err := strconv.ParseFloat(literal, 64)
+	code, err := strconv.ParseFloat(strings.TrimSpace(literal), 64)
 	return err == nil && CodeUnknown <= code && code <= CodeDenied
 }
 

@@ -63,7 +63,9 @@ type recollection struct {
 }
 
 // of returns a caller's. A session begins with what its client was shown before,
-// and is on its own from then on. It has met no instance: it is new to all of them.
+// and is on its own from then on. It has met no instance: it is new to all of them,
+// unless it goes on with a session that its client had with another host. (Which of the
+// client's that was, if it had several, is not known: what one has met, all may have.)
 func (r *recollections) of(c Caller) recollection {
 	if c.Session == "" {
 		return recollection{own: r.client(keyOf(c))}
@@ -72,7 +74,10 @@ func (r *recollections) of(c Caller) recollection {
 	if !ok {
 		client := r.client(keyOf(c))
 		seed := *client.now.Load()
-		seed.instances = nil
+		seed.instances, seed.before, seed.sessions = nil, nil, nil
+		if c.Resumed {
+			seed.instances = client.now.Load().before
+		}
 		found = r.sessions.loadOrStore(c.Session, &recollection{own: newMemory(&seed, nil), client: client})
 	}
 	return *found
@@ -111,6 +116,20 @@ func (r *recollections) usedAt(k clientKey) int64 {
 		return m.used.Load()
 	}
 	return 0
+}
+
+// met notes that the caller came to know a provider's instance. Of a session's it is kept
+// with the client's, for a session that goes on with another host.
+func (r recollection) met(slug, mark string) {
+	r.own.change(func(s *remembered) *remembered { return s.met(slug, mark) })
+	r.metInSession(slug, mark)
+}
+
+// metInSession keeps with the client's what a session of it met.
+func (r recollection) metInSession(slug, mark string) {
+	if r.client != nil {
+		r.client.change(func(s *remembered) *remembered { return s.metInSession(slug, mark) })
+	}
 }
 
 // change notes something with all who are to know it.

@@ -74,6 +74,9 @@ type remembered struct {
 	lossy bool
 	// instances are the last ones by slug: the caller called them, or was told of them.
 	instances map[string]string
+	// before are the last instances that sessions of a client met with hosts before this
+	// one, sessions those of this host; neither is of a session itself.
+	before, sessions map[string]string
 	// paging and upTo say how far the pages of one revision have been shown.
 	paging string
 	upTo   int
@@ -113,12 +116,37 @@ func (r *remembered) met(slug, mark string) *remembered {
 		return r
 	}
 	next := *r
-	next.instances = maps.Clone(r.instances)
-	if next.instances == nil {
-		next.instances = map[string]string{}
-	}
-	next.instances[slug] = mark
+	next.instances = with(r.instances, slug, mark)
 	return &next
+}
+
+// metInSession is what is remembered of a client after a session of it met an instance.
+func (r *remembered) metInSession(slug, mark string) *remembered {
+	if r.sessions[slug] == mark {
+		return r
+	}
+	next := *r
+	next.sessions = with(r.sessions, slug, mark)
+	return &next
+}
+
+// lastMet are the last instances that sessions of a client met with any host.
+func (r *remembered) lastMet() map[string]string {
+	all := maps.Clone(r.before)
+	for slug, mark := range r.sessions {
+		all = with(all, slug, mark)
+	}
+	return all
+}
+
+// with is a copy of m with one entry more.
+func with(m map[string]string, key, value string) map[string]string {
+	m = maps.Clone(m)
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
 }
 
 // paged is r after the tools [from:to) of a view were shown. A list that was shown
@@ -161,7 +189,7 @@ func (r *remembered) paged(v *catalog.View, whole func() *shownList, from, to in
 	if r.list != nil && r.list.revision == list.revision && maps.EqualFunc(own, r.own, (*item).equal) {
 		return r
 	}
-	next := &remembered{list: list, own: own, lossy: r.lossy, instances: r.instances}
+	next := &remembered{list: list, own: own, lossy: r.lossy, instances: r.instances, before: r.before, sessions: r.sessions}
 	next.bound()
 	return next
 }

@@ -54,6 +54,8 @@ type shownFile struct {
 	Lossy     bool              `json:"lossy,omitempty"`
 	Tools     map[string]*item  `json:"tools"`
 	Instances map[string]string `json:"instances,omitempty"`
+	// Sessions are the last instances that sessions of the client met.
+	Sessions map[string]string `json:"session_instances,omitempty"`
 }
 
 func (s *shownStore) path(k clientKey) string {
@@ -85,7 +87,7 @@ func (s *shownStore) read(k clientKey) *remembered {
 	}
 	now := time.Now()
 	_ = os.Chtimes(path, now, now) // the oldest go first; that one is used says that it is not old
-	r := &remembered{own: f.Tools, lossy: f.Lossy, instances: f.Instances}
+	r := &remembered{own: f.Tools, lossy: f.Lossy, instances: f.Instances, before: f.Sessions}
 	r.bound()
 	return r
 }
@@ -141,7 +143,7 @@ func (s *shownStore) write(k clientKey, r *remembered) {
 
 func (s *shownStore) replace(path string, k clientKey, r *remembered) error {
 	f := shownFile{Principal: k.Principal, Project: k.Project, Client: k.Name, Version: k.Version,
-		Lossy: r.lossy, Tools: make(map[string]*item), Instances: r.instances}
+		Lossy: r.lossy, Tools: make(map[string]*item), Instances: r.instances, Sessions: r.lastMet()}
 	if r.list != nil {
 		for exposed, i := range r.list.items {
 			f.Tools[exposed] = i

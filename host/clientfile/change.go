@@ -75,8 +75,13 @@ func (b Backups) Backup(path string) string {
 // Write replaces a file, or makes it, and keeps what was there. Of a file that is as it
 // was written before, what was there before that stays kept.
 func (b Backups) Write(path string, before, after []byte) error {
-	r, again := b.recordOf(path)
-	if !again || r.After != sum(before) {
+	if err := unchanged(path, before); err != nil {
+		return err
+	}
+	old, known := b.recordOf(path)
+	again := known && old.After == sum(before)
+	r := old
+	if !again {
 		r = record{Path: path, Existed: before != nil}
 		if err := b.keep(path, before); err != nil {
 			return err
@@ -90,17 +95,26 @@ func (b Backups) Write(path string, before, after []byte) error {
 		}
 	}
 	r.After = sum(after)
-	text, err := json.Marshal(r)
-	if err == nil {
-		err = os.WriteFile(b.place(path)+".record", text, 0o600)
-	}
+	err := b.note(path, r)
 	if err == nil {
 		err = replace(path, before, after)
 	}
-	if err != nil && !again {
+	switch {
+	case err == nil:
+	case again:
+		err = errors.Join(err, b.note(path, old))
+	default:
 		b.forget(path)
 	}
 	return err
+}
+
+func (b Backups) note(path string, r record) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(b.place(path)+".record", text, 0o600)
 }
 
 func (b Backups) keep(path string, before []byte) error {
@@ -147,20 +161,25 @@ func (b Backups) Undo(path string, now, before []byte) error {
 		b.forget(path)
 		return nil
 	}
-	if text, err := Read(path); err != nil || !bytes.Equal(text, now) {
-		return errors.Join(err, ErrChanged)
+	if err := unchanged(path, now); err != nil {
+		return err
 	}
 	if err := os.Remove(path); err != nil {
 		return err
 	}
 	r, _ := b.recordOf(path)
-	for _, dir := range r.Made {
-		if os.Remove(dir) != nil {
-			break // something else is in it by now
-		}
-	}
+	removeEmpty(r.Made)
 	b.forget(path)
 	return nil
+}
+
+// removeEmpty removes folders, the innermost first, up to one that something is in by now.
+func removeEmpty(dirs []string) {
+	for _, dir := range dirs {
+		if os.Remove(dir) != nil {
+			return
+		}
+	}
 }
 
 // makeFolders makes a folder and those above it, and returns which, the innermost first.
@@ -192,10 +211,19 @@ func replace(path string, before, after []byte) error {
 	if err != nil {
 		return err
 	}
-	if now, err := Read(path); err != nil || !bytes.Equal(now, before) || (now == nil) != (before == nil) {
-		return errors.Join(err, ErrChanged)
+	if err := unchanged(path, before); err != nil {
+		return err
 	}
 	return os.Rename(temp.Name(), path)
+}
+
+// unchanged says whether a file still holds a text, nil for none.
+func unchanged(path string, text []byte) error {
+	now, err := Read(path)
+	if err == nil && (!bytes.Equal(now, text) || (now == nil) != (text == nil)) {
+		err = ErrChanged
+	}
+	return err
 }
 
 func resolved(path string) string {

@@ -43,15 +43,22 @@ type Stream interface {
 	CloseWrite() error
 }
 
+// How says how a session is to be opened.
+type How struct {
+	// Start says that a host may be started where none runs.
+	Start bool
+	// Again says that the session goes on with one that was had with another host.
+	Again bool
+}
+
 // Options is what a bridge is made of.
 type Options struct {
 	// In and Out are the client's: one message a line. With deadlines, such as those of
 	// a pipe that the runtime polls, neither outlives Run.
 	In  io.Reader
 	Out io.Writer
-	// Dial opens a session with a host. start says that one may be started where none
-	// runs. Its error is what people and clients read, and says what to do.
-	Dial func(ctx context.Context, start bool) (Stream, error)
+	// Dial opens a session with a host. Its error is what people and clients read, and says what to do.
+	Dial func(ctx context.Context, how How) (Stream, error)
 	// Passing says of an error of Dial whether it may pass by itself, so that a request
 	// waits a while. nil: none does.
 	Passing func(error) bool

@@ -52,7 +52,7 @@ func (h *hostEnd) expect(want string) {
 func (h *hostEnd) say(text string) {
 	h.t.Helper()
 	if _, err := io.WriteString(h.conn, text+"\n"); err != nil {
-		h.t.Fatal(err)
+		h.t.Error(err)
 	}
 }
 
@@ -71,6 +71,8 @@ type scene struct {
 	none  atomic.Bool
 	// dialed counts the dials, started those that might have started one.
 	dialed, started atomic.Int32
+	// opened counts the links; only Run's goroutine uses it.
+	opened int
 }
 
 type unixStream struct{ *net.UnixConn }
@@ -115,9 +117,12 @@ func newScene(t *testing.T, adjust ...func(*Options)) *scene {
 	return s
 }
 
-func (s *scene) dial(_ context.Context, start bool) (Stream, error) {
+func (s *scene) dial(_ context.Context, how How) (Stream, error) {
 	s.dialed.Add(1)
-	if start {
+	if how.Again != (s.opened > 0) {
+		s.t.Errorf("link %d is opened with %+v", s.opened+1, how)
+	}
+	if how.Start {
 		s.started.Add(1)
 	}
 	if s.none.Load() {
@@ -128,7 +133,7 @@ func (s *scene) dial(_ context.Context, start bool) (Stream, error) {
 		return nil, err
 	}
 	defer l.Close()
-	conn, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr)) //nolint:forcetypeassert // it is one
+	conn, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr))
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +141,7 @@ func (s *scene) dial(_ context.Context, start bool) (Stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.opened++
 	s.hosts <- &hostEnd{s.t, other, bufio.NewReader(other)}
 	return unixStream{conn}, nil
 }
@@ -156,7 +162,7 @@ func (s *scene) host() *hostEnd {
 func (s *scene) send(text string) {
 	s.t.Helper()
 	if _, err := io.WriteString(s.in, text+"\n"); err != nil {
-		s.t.Fatal(err)
+		s.t.Error(err)
 	}
 }
 
@@ -402,7 +408,7 @@ func TestEndOfInput(t *testing.T) {
 	s.ends()
 
 	s = newScene(t, func(o *Options) {
-		o.Dial = func(ctx context.Context, _ bool) (Stream, error) { <-ctx.Done(); return nil, ctx.Err() }
+		o.Dial = func(ctx context.Context, _ How) (Stream, error) { <-ctx.Done(); return nil, ctx.Err() }
 	})
 	s.send(hello)
 	_ = s.in.Close()
@@ -420,6 +426,46 @@ func (s *scene) ends() {
 	case <-time.After(2 * farewell):
 		s.t.Error("it goes on without a client")
 	}
+}
+
+// TestClientWaitsForItsHost: what a host does not read is not read of the client either,
+// and comes in order when the host does.
+func TestClientWaitsForItsHost(t *testing.T) {
+	s := newScene(t)
+	h := s.open()
+	message := func(i int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/x","params":{"i":%d,"pad":"%s"}}`, i, strings.Repeat("x", 60_000))
+	}
+	sent := 0
+	for ; sent < 1000; sent++ { // 60 MB, far over the pipes' room and what is read ahead
+		_ = s.in.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		if n, err := io.WriteString(s.in, message(sent)+"\n"); err != nil {
+			rest := (message(sent) + "\n")[n:]
+			go func() {
+				_ = s.in.SetWriteDeadline(time.Now().Add(limit))
+				_, _ = io.WriteString(s.in, rest)
+			}()
+			break
+		}
+	}
+	if sent == 1000 {
+		t.Fatal("the client is read without end")
+	}
+	for i := range sent + 1 {
+		h.expect(message(i))
+	}
+}
+
+// TestLargeMessages: both ways, over what is kept in memory, byte for byte.
+func TestLargeMessages(t *testing.T) {
+	s := newScene(t)
+	h := s.open()
+	large := strings.Replace(callOne, "9007199254740993", `"`+strings.Repeat("é", 2<<20)+`"`, 1)
+	go s.send(large)
+	h.expect(large)
+	answer := `{"jsonrpc":"2.0","id":1,"result":{"text":"` + strings.Repeat("z", 5<<20) + `"}}`
+	go h.say(answer)
+	s.expect(answer)
 }
 
 // TestEndsWithItsOutput: a client that hangs up is an error.

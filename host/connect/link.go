@@ -34,7 +34,7 @@ type link struct {
 // attach looks for a host once, with start starts one where there is none, and gives it
 // the session.
 func (b *bridge) attach(start bool) error {
-	stream, err := b.Dial(b.alive, start)
+	stream, err := b.Dial(b.alive, How{Start: start, Again: b.links > 0})
 	if err != nil {
 		if b.alive.Err() == nil && err.Error() != b.told {
 			b.told = err.Error()

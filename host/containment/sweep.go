@@ -90,6 +90,8 @@ type sweep struct {
 	// another host's server must not end itself.
 	spare  map[int]bool
 	report Report
+	// dry says that nothing is removed or ended.
+	dry bool
 }
 
 type deadRun struct {
@@ -110,6 +112,9 @@ func (s *sweep) find() error {
 	for _, entry := range entries {
 		name := entry.Name()
 		if strings.HasSuffix(name, lockSuffix+newSuffix) {
+			if s.dry {
+				continue
+			}
 			// Nobody creates a run while we hold runs.lock.
 			if err := removeIfThere(filepath.Join(s.dir, name)); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,10 +18,10 @@ import (
 // ErrTooOld marks the answer of a host that has no way to attach to it.
 var ErrTooOld = errors.New("the running host cannot be connected to")
 
-// Attach takes in an MCP client that works as "local" in a project, and returns what
-// serves it on a stream until it is gone or ctx ends, which is called once. The error
+// Attach takes in an MCP client that works as "local" in a project, with resumed one that
+// goes on with a session that it had with another host, and returns what serves it on a stream until it is gone or ctx ends, which is called once. The error
 // says that the host is stopping. The front's Attach is one.
-type Attach func(project string) (serve func(ctx context.Context, in io.Reader, out io.Writer) error, err error)
+type Attach func(project string, resumed bool) (serve func(ctx context.Context, in io.Reader, out io.Writer) error, err error)
 
 // attachProtocol is what a connection is upgraded to: MCP, one message a line, both ways.
 const attachProtocol = "drawbridge-mcp"
@@ -46,7 +47,7 @@ func (c *Control) serveAttach(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.Close()
 	_ = conn.SetWriteDeadline(time.Now().Add(headerTimeout))
-	serve, err := c.opts.Attach(who.Project)
+	serve, err := c.opts.Attach(who.Project, r.URL.Query().Get("resumed") == "true")
 	if err != nil {
 		writeFailure(conn, http.StatusServiceUnavailable, c.opts.Redact(err.Error()))
 		return
@@ -87,19 +88,21 @@ func (s *Stream) CloseWrite() error {
 }
 
 // Attach opens a session of its own with the host, as "local" in a project ("" for the
-// only one). The error is an *Error where the host answered; it wraps ErrTooOld where
+// only one); resumed says that the session goes on with one that it had with another host.
+// The error is an *Error where the host answered; it wraps ErrTooOld where
 // the host is of a release that cannot. The caller closes the stream.
-func (c *Client) Attach(ctx context.Context, project string) (*Stream, error) {
+func (c *Client) Attach(ctx context.Context, project string, resumed bool) (*Stream, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", c.socket)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	_ = conn.SetDeadline(time.Now().Add(headerTimeout))
-	path := pathAttach
+	query := url.Values{"resumed": {strconv.FormatBool(resumed)}}
 	if project != "" {
-		path += "?" + url.Values{"project": {project}}.Encode()
+		query.Set("project", project)
 	}
+	path := pathAttach + "?" + query.Encode()
 	in := bufio.NewReaderSize(conn, pieceSize)
 	var res *http.Response
 	if _, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: drawbridge\r\nConnection: Upgrade\r\nUpgrade: %s\r\nContent-Length: 0\r\n\r\n", path, attachProtocol); err == nil {

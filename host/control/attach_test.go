@@ -14,10 +14,10 @@ import (
 )
 
 // upper is an Attach whose sessions answer each line in capitals, with the project.
-func upper(project string) (func(context.Context, io.Reader, io.Writer) error, error) {
+func upper(project string, resumed bool) (func(context.Context, io.Reader, io.Writer) error, error) {
 	return func(_ context.Context, in io.Reader, out io.Writer) error {
 		for lines := bufio.NewScanner(in); lines.Scan(); {
-			if _, err := fmt.Fprintf(out, "%s %s\n", project, strings.ToUpper(lines.Text())); err != nil {
+			if _, err := fmt.Fprintf(out, "%s%t %s\n", project, resumed, strings.ToUpper(lines.Text())); err != nil {
 				return err
 			}
 		}
@@ -31,8 +31,8 @@ func TestAttach(t *testing.T) {
 	h.control.opts.Attach = upper
 	c := h.serve()
 	var streams []*Stream
-	for range 2 {
-		s, err := c.Attach(t.Context(), "")
+	for i := range 2 {
+		s, err := c.Attach(t.Context(), "", i == 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestAttach(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(s)
-		if want := " " + strings.ToUpper(word) + "\n"; err != nil || string(text) != want {
+		if want := fmt.Sprintf("%t ", i == 1) + strings.ToUpper(word) + "\n"; err != nil || string(text) != want {
 			t.Errorf("got %d bytes, %v, want %d", len(text), err, len(want))
 		}
 	}
@@ -58,17 +58,17 @@ func TestAttach(t *testing.T) {
 func TestAttachIsRefused(t *testing.T) {
 	h := newHouse(t)
 	stopping := errors.New("the host is stopping")
-	h.control.opts.Attach = func(string) (func(context.Context, io.Reader, io.Writer) error, error) { return nil, stopping }
+	h.control.opts.Attach = func(string, bool) (func(context.Context, io.Reader, io.Writer) error, error) { return nil, stopping }
 	c := h.serve()
 	var said *Error
-	if _, err := c.Attach(t.Context(), ""); !errors.As(err, &said) || said.Status != http.StatusServiceUnavailable || said.Message != stopping.Error() {
+	if _, err := c.Attach(t.Context(), "", false); !errors.As(err, &said) || said.Status != http.StatusServiceUnavailable || said.Message != stopping.Error() {
 		t.Errorf("a host that stops: %v", err)
 	}
-	if _, err := c.Attach(t.Context(), "shop"); !errors.As(err, &said) || said.Status != http.StatusBadRequest || !strings.Contains(said.Message, "leave --project out") {
+	if _, err := c.Attach(t.Context(), "shop", false); !errors.As(err, &said) || said.Status != http.StatusBadRequest || !strings.Contains(said.Message, "leave --project out") {
 		t.Errorf("a project that is not: %v", err)
 	}
 	h.policy = access.New(access.Spec{Projects: []access.Project{{Name: "shop"}}})
-	if _, err := c.Attach(t.Context(), ""); !errors.As(err, &said) || said.Status != http.StatusBadRequest || !strings.Contains(said.Message, `no grant names "local"`) {
+	if _, err := c.Attach(t.Context(), "", false); !errors.As(err, &said) || said.Status != http.StatusBadRequest || !strings.Contains(said.Message, `no grant names "local"`) {
 		t.Errorf("where local has no grant: %v", err)
 	}
 	h.policy = access.New(access.Spec{})
@@ -82,7 +82,7 @@ func TestAttachIsRefused(t *testing.T) {
 	if err := h.control.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Attach(t.Context(), ""); !errors.Is(err, ErrNoAnswer) {
+	if _, err := c.Attach(t.Context(), "", false); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("a host that is gone: %v", err)
 	}
 }

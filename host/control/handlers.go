@@ -20,7 +20,7 @@ const (
 	pathCall    = "/v1/call"
 	pathRestart = "/v1/restart/" // and the provider
 	pathLogs    = "/v1/logs/"    // and the provider; ?lines=N&follow=true
-	pathAttach  = "/v1/connect"  // ?project=NAME; then the connection is the client's
+	pathAttach  = "/v1/connect"  // ?project=NAME&resumed=true; then the connection is the client's
 )
 
 // defaultLines is how much of a log is given where nobody says.

@@ -55,6 +55,9 @@ func (s *Server) pass(r *request, reply broker.Reply) error {
 	if there {
 		e.RemovePrefix(metaPrefix, "result", "_meta")
 	}
+	for _, name := range answer.Alike("_meta", "result") { // which many a client takes for it
+		e.RemovePrefix(metaPrefix, "result", name)
+	}
 	if answer.Kind == rpc.Failure {
 		r.flag(string(answer.Get("error", "code")))
 		return r.answer(e.Payload())

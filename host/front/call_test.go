@@ -122,6 +122,11 @@ func TestWhatTheHostChangesInAResult(t *testing.T) {
 			`{"_meta":{"a":1},"content":[]}`,
 			`{"_meta":{"a":1,` + strings.TrimPrefix(identity, `"_meta":{`) + `,"content":[],"resultType":"complete"}`,
 		},
+		"with our keys where some find them": {
+			`{"_META":{"drawbridge/outcome":"ok","a":1},"content":[],"_Meta":7}`,
+			`{"_META":{"a":1},"content":[],"_Meta":7}`,
+			`{"_META":{"a":1},"content":[],"_Meta":7,"resultType":"complete",` + identity + `}`,
+		},
 		"with a _meta that is none": {`{"_meta":7}`, `{"_meta":7}`, `{"_meta":7,"resultType":"complete"}`},
 	} {
 		t.Run(name, func(t *testing.T) {

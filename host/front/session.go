@@ -36,6 +36,8 @@ type session struct {
 	// whose it is; nobody else's requests find it.
 	party
 	notices *notices
+	// resumed says that the client goes on with a session that it had with another host.
+	resumed bool
 	// ready is closed when `initialize` has been answered: what belongs to no
 	// request may follow, and nothing of it may come before.
 	ready chan struct{}
@@ -88,7 +90,7 @@ func (n *session) begin(r *request) (context.Context, *rpc.Error) {
 	ctx, cancel := context.WithCancelCause(n.ctx)
 	r.cancel = cancel
 	r.session = n
-	r.caller = broker.Caller{Principal: n.principal, Project: n.project, Session: n.id, Client: n.client, Modern: r.era == modern}
+	r.caller = broker.Caller{Principal: n.principal, Project: n.project, Session: n.id, Client: n.client, Resumed: n.resumed, Modern: r.era == modern}
 	if r.era == modern {
 		r.caller.Client = clientOf(r.Message, "params", "_meta", mcp.MetaKeyClientInfo)
 	}

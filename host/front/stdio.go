@@ -43,7 +43,7 @@ const maxIdle = 64
 // When it returns, nothing it started is left, but for a read or a write that has
 // no deadlines and does not return.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	serve, err := s.Attach(s.opts.Project)
+	serve, err := s.Attach(s.opts.Project, false)
 	if err != nil {
 		return err
 	}
@@ -51,24 +51,26 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 }
 
 // Attach takes in one of several clients that have streams of their own, who works in a
-// project, "" where there is none. What it returns is ServeStdio for that client, and is
-// called once. The error says that the host is stopping.
-func (s *Server) Attach(project string) (serve func(ctx context.Context, in io.Reader, out io.Writer) error, err error) {
+// project, "" where there is none. resumed says that it goes on with a session that it had
+// with another host, whose processes it relies on. What it returns is ServeStdio for that
+// client, and is called once. The error says that the host is stopping.
+func (s *Server) Attach(project string, resumed bool) (serve func(ctx context.Context, in io.Reader, out io.Writer) error, err error) {
 	if !s.enter() {
 		return nil, errClosed
 	}
 	return func(ctx context.Context, in io.Reader, out io.Writer) error {
 		defer s.requests.Done()
-		return s.serveLines(ctx, project, in, out)
+		return s.serveLines(ctx, project, resumed, in, out)
 	}, nil
 }
 
 // serveLines is one client's session.
-func (s *Server) serveLines(ctx context.Context, project string, in io.Reader, out io.Writer) error {
+func (s *Server) serveLines(ctx context.Context, project string, resumed bool, in io.Reader, out io.Writer) error {
 	c := &stdioClient{
 		Server: s, session: s.newSession(party{access.Local, project}), pipe: newPipe(out, s.opts.WriteTimeout),
 		jobs: make(chan job),
 	}
+	c.session.resumed = resumed
 
 	stream := c.session.notices.attach()
 	noticed := make(chan struct{})

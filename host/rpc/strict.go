@@ -158,6 +158,23 @@ func (m *Message) strictAt(origin Origin, parent int32) (defined *names, where s
 	return nil, ""
 }
 
+// Alike returns the names of recorded members of the object at a path that differ
+// from name by case folding alone. There are readers, Go's encoding/json among them,
+// that take such a member for the one of that name.
+func (m *Message) Alike(name string, path ...string) []string {
+	parent, ok := m.index(path)
+	if !ok {
+		return nil
+	}
+	var alike []string
+	for i := range m.members {
+		if c := &m.members[i]; c.parent == parent && c.name != name && strings.EqualFold(c.name, name) {
+			alike = append(alike, c.name)
+		}
+	}
+	return alike
+}
+
 type place struct {
 	parent int32
 	name   string

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -75,4 +76,17 @@ func TestManyMembers(t *testing.T) {
 	}
 	wantRefused(t, FromClient, text(`,"m0":1`), refusal{CodeInvalidRequest, "1"})
 	wantRefused(t, FromClient, text(`,"\u006d0":1`), refusal{CodeInvalidRequest, "1"})
+}
+
+func TestAlike(t *testing.T) {
+	m, err := Parse(FromServer, []byte(`{"jsonrpc":"2.0","id":1,"result":{"_META":{"_Meta":1},"_meta":{},"content":[],"_Meta":1}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Alike("_meta", "result"); !slices.Equal(got, []string{"_META", "_Meta"}) {
+		t.Errorf("alike: %q", got)
+	}
+	if got := m.Alike("_meta", "error"); got != nil {
+		t.Errorf("of nothing: %q", got)
+	}
 }

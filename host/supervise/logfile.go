@@ -12,6 +12,9 @@ import (
 	"github.com/gofrs/flock"
 )
 
+// errNoLog is for what stands in the place of a log and is none.
+var errNoLog = errors.New("it is no regular file")
+
 const (
 	// maxLogFile and logFiles: 10 MiB, five times, the current one included.
 	maxLogFile = 10 << 20
@@ -133,6 +136,10 @@ func numbered(path string, i int) string {
 }
 
 func (l *logFile) reopen() error {
+	// To open what is no file might never return, and the provider would not start.
+	if info, err := os.Lstat(l.path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w", l.path, errNoLog)
+	}
 	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err

@@ -97,6 +97,11 @@ func (r *logReader) openAll() (files []*os.File, err error) {
 }
 
 func openLog(path string) (*os.File, os.FileInfo, error) {
+	if info, err := os.Lstat(path); err != nil {
+		return nil, nil, err
+	} else if !info.Mode().IsRegular() { // to open it might never return
+		return nil, nil, fmt.Errorf("%s: %w", path, errNoLog)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err

@@ -89,17 +89,17 @@ type joiner struct {
 	config string
 }
 
-// dial opens a session with the host that is meant, and with start starts it first
-// where --start says so.
-func (j *joiner) dial(ctx context.Context, start bool) (connect.Stream, error) {
+// dial opens a session with the host that is meant, which is started first where
+// --start says so.
+func (j *joiner) dial(ctx context.Context, how connect.How) (connect.Stream, error) {
 	host, err := j.find(ctx)
-	if j.start && start && errors.Is(err, errNoHost) {
+	if j.start && how.Start && errors.Is(err, errNoHost) {
 		host, err = j.startHost(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	stream, err := host.Attach(ctx, j.g.project)
+	stream, err := host.Attach(ctx, j.g.project, how.Again)
 	if err != nil {
 		return nil, err
 	}

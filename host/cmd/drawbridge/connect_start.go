@@ -55,7 +55,7 @@ func (j *joiner) startHost(ctx context.Context) (*control.Client, error) {
 	if _, err := lock.TryLockContext(ctx, startPoll); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errNotStarted, lock.Path(), err)
 	}
-	defer lock.Close()
+	defer func() { _ = lock.Close() }() // which gives it up
 	if host, err := j.find(ctx); err == nil || !errors.Is(err, errNoHost) {
 		return host, err
 	}

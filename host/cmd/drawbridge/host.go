@@ -86,6 +86,8 @@ type hostOptions struct {
 	project string
 	// fresh says that every server is to be asked anew what it has.
 	fresh bool
+	// leave says that what dead hosts left is left alone.
+	leave bool
 	// log gets the log. redactor, if there is one, is what log takes secrets out by
 	// already.
 	log      io.Writer
@@ -105,7 +107,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
 	}
-	if err := h.contain(ctx); err != nil {
+	if err := h.contain(ctx, !o.leave); err != nil {
 		h.release()
 		return nil, err
 	}
@@ -144,22 +146,16 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 	return h, nil
 }
 
-// contain ends what dead hosts left in this state dir, registers this one, and
-// finds out how its processes can be held.
-func (h *host) contain(ctx context.Context) (err error) {
-	state := h.cfg.Host.StateDir
-	if h.life, err = containment.NewRun(ctx, state); err != nil {
+// contain registers this host in its state dir, with sweep ends what dead ones left
+// there, and finds out how its processes can be held.
+func (h *host) contain(ctx context.Context, sweep bool) (err error) {
+	if h.life, err = containment.NewRun(ctx, h.cfg.Host.StateDir); err != nil {
 		return err
 	}
-	swept, err := containment.Sweep(ctx, state)
-	if err != nil {
-		return fmt.Errorf("sweep of what earlier hosts left: %w", err)
-	}
-	for _, f := range swept.Ended {
-		h.log.Warn("ended a process that a dead host had left", "pid", f.Pid, "instance", f.Mark, "why", f.Why)
-	}
-	for _, f := range swept.Left {
-		h.log.Warn("left a process alone that a dead host's record names", "pid", f.Pid, "instance", f.Mark, "why", f.Why)
+	if sweep {
+		if err := h.sweep(ctx); err != nil {
+			return err
+		}
 	}
 	if h.run, err = supervise.OpenRunDir(h.life.ID()); err != nil {
 		return err
@@ -174,6 +170,21 @@ func (h *host) contain(ctx context.Context) (err error) {
 		return err
 	}
 	h.images = containment.NewImages(h.run.Path)
+	return nil
+}
+
+// sweep ends what dead hosts left in this state dir.
+func (h *host) sweep(ctx context.Context) error {
+	swept, err := containment.Sweep(ctx, h.cfg.Host.StateDir)
+	if err != nil {
+		return fmt.Errorf("sweep of what earlier hosts left: %w", err)
+	}
+	for _, f := range swept.Ended {
+		h.log.Warn("ended a process that a dead host had left", "pid", f.Pid, "instance", f.Mark, "why", f.Why)
+	}
+	for _, f := range swept.Left {
+		h.log.Warn("left a process alone that a dead host's record names", "pid", f.Pid, "instance", f.Mark, "why", f.Why)
+	}
 	return nil
 }
 

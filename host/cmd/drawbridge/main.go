@@ -57,11 +57,12 @@ func onSignals(signals ...os.Signal) (first, second context.Context) {
 
 // The exit codes of every command.
 const (
-	exitOK      = 0
-	exitError   = 1 // the command failed, or the call ended in an error
-	exitChanges = 2 // `fmt --check` found something to write, `plan` something that is not as locked
-	exitTool    = 3 // `call`: the tool answered isError
-	exitDenied  = 4 // `access`: what was asked for is denied in every project
+	exitOK       = 0
+	exitError    = 1 // the command failed, or the call ended in an error
+	exitChanges  = 2 // `fmt --check` found something to write, `plan` something that is not as locked
+	exitWarnings = 2 // `doctor`: nothing is broken, and something is worth knowing
+	exitTool     = 3 // `call`: the tool answered isError
+	exitDenied   = 4 // `access`: what was asked for is denied in every project
 )
 
 // run executes one command line and returns its exit code.

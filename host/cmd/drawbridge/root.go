@@ -32,12 +32,10 @@ type globals struct {
 func newRoot(std process) *cobra.Command {
 	g := &globals{std: std}
 	root := &cobra.Command{
-		Use:   "drawbridge",
-		Short: "The gate through which MCP clients reach the MCP servers of this machine",
-		Long: `Drawbridge starts the MCP servers that its owner declares in HCL, keeps each in a
-supervised process of its own, and is the one MCP server that clients know.
-
-What crosses the bridge is what the file on disk declares, and nothing else.`,
+		Use:           "drawbridge",
+		Short:         "The gate through which MCP clients reach the MCP servers of this machine",
+		Long:          rootLong,
+		Example:       rootExample,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -63,8 +61,11 @@ What crosses the bridge is what the file on disk declares, and nothing else.`,
 		newRestart(g),
 		newLogs(g),
 		newCalls(g),
+		newDoctor(g),
 		newVersion(g),
 	)
+	group(root)
+	addCompletions(g, root, "")
 	return root
 }
 

@@ -40,6 +40,7 @@ var layers = map[string]int{
 	"front":       6,
 	"control":     6,
 	"plan":        6,
+	"doctor":      6,
 	"connect":     6,
 	"importer":    6,
 	"clientfile":  6,

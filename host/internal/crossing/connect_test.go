@@ -305,3 +305,30 @@ func busy(t *testing.T) string {
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
 }
+
+// TestConnectTellsThatAStateIsLost: a session that goes on with the next host is told once
+// that the process which it relied on is another one, as by one host; a new one is not.
+func TestConnectTellsThatAStateIsLost(t *testing.T) {
+	t.Parallel()
+	p := hosttest.NewPlace(t)
+	stopHosts(t, p)
+	path := config(t, p, "", provider{name: "fake", body: "  session {\n    stateful = true\n  }"})
+	c := connected(t, p, path, "--start")
+	if got := textOf(t, tool(t, c, "fake_inc", "{}")); got != "1" {
+		t.Fatalf("it counts %s", got)
+	}
+	if err := syscall.Kill(onlyHost(t, p), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it does not see that its host is gone", func() bool { return strings.Contains(c.Said(), "the host is gone") })
+	e := errorOf(t, tool(t, c, "fake_inc", "{}"))
+	if e.Data.Outcome != "stale" || e.Data.Reason != "instance_replaced" || e.Data.Dispatched {
+		t.Errorf("%+v", e)
+	}
+	if got := textOf(t, tool(t, c, "fake_inc", "{}")); got != "1" {
+		t.Errorf("the next counts %s", got)
+	}
+	if got := textOf(t, tool(t, connected(t, p, path), "fake_inc", "{}")); got != "2" {
+		t.Errorf("a new session counts %s", got)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -393,6 +394,10 @@ func TestC037_CallEndsWithItsServer(t *testing.T) {
 					}
 				}
 				hosttest.CallTool(t, c, "fake_echo", "{}")
+				want := []string{strings.TrimPrefix(one.tool, "fake_") + " unknown crashed sent"}
+				if got := endings(t, p, path, "echo"); !slices.Equal(got, want) {
+					t.Errorf("the journal has %q, want %q", got, want)
+				}
 			})
 		})
 	}

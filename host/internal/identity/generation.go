@@ -11,6 +11,9 @@ import (
 	"strings"
 )
 
+// errNoFile is for what stands in the place of a file and is none.
+var errNoFile = errors.New("it is no regular file")
+
 const (
 	generationsFolder = "generations"
 	// keptGenerations are the fingerprints of a provider that are remembered. One
@@ -35,7 +38,7 @@ func Generation(dir, slug, fingerprint string) (int, error) {
 			return 0, fmt.Errorf("generations of %s: %w", slug, err)
 		}
 		for _, n := range slices.Backward(known) {
-			text, err := os.ReadFile(ordinal(folder, n))
+			text, err := readRegular(ordinal(folder, n))
 			if err == nil && strings.TrimSpace(string(text)) == fingerprint {
 				return n, nil
 			}
@@ -56,6 +59,18 @@ func Generation(dir, slug, fingerprint string) (int, error) {
 		}
 		// Another host may have been first: what stands there decides.
 	}
+}
+
+// readRegular reads a file; of what is none, reading might never end.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", path, errNoFile)
+	}
+	return os.ReadFile(path)
 }
 
 func ordinal(folder string, n int) string { return filepath.Join(folder, strconv.Itoa(n)) }

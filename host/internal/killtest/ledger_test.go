@@ -199,7 +199,12 @@ type ledgerRow struct {
 // the server's ledger has its row; who was told ok has paid once, and who was told that
 // nothing was sent has not; nobody is told unknown but for a kill.
 func TestLedger(t *testing.T) {
-	p := newPlace(t, os.Getuid())
+	for _, tier := range tiers {
+		t.Run(tier, func(t *testing.T) { testLedger(t, newPlace(t, os.Getuid()), "--containment-tier", tier) })
+	}
+}
+
+func testLedger(t *testing.T, p place, flags ...string) {
 	ledger := p.path("ledger")
 	const busy = "  restart {\n    intensity = 1000\n    backoff = \"20ms\"\n    backoff_max = \"100ms\"\n  }\n" +
 		"  limits {\n    stop_grace = \"500ms\"\n    max_concurrent = 24\n  }\n"
@@ -207,7 +212,7 @@ func TestLedger(t *testing.T) {
 		provider{"p", []string{"--life", "20m", "--tools", "pay", "--ledger", ledger}, busy},
 		provider{"q", []string{"--life", "20m", "--tools", "pay,echo", "--ledger", ledger}, busy + "  except = [\"pay\"]\n"})
 	began := time.Now()
-	h := p.serve(t, config).ready(t, p)
+	h := p.serve(t, config, flags...).ready(t, p)
 	var c crew
 	c.sail(h)
 	var callers sync.WaitGroup
@@ -228,7 +233,7 @@ func TestLedger(t *testing.T) {
 		h.kill(t)
 		k.to = time.Now()
 		kills = append(kills, k)
-		h = p.serve(t, config).ready(t, p, hosts...)
+		h = p.serve(t, config, flags...).ready(t, p, hosts...)
 		hosts = append(hosts, h)
 		c.sail(h)
 	}

@@ -1,0 +1,120 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// link is one of Markdown's, with its target; fenced is a block of code.
+var (
+	link   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	fenced = regexp.MustCompile("(?ms)^```.*?^```")
+)
+
+// TestNoLinkIsDead follows every link from a page to a file, or to a heading of one.
+// What is elsewhere on the net is not asked for.
+func TestNoLinkIsDead(t *testing.T) {
+	links := 0
+	for name, text := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+			target := m[1]
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			links++
+			file, heading, _ := strings.Cut(target, "#")
+			path := filepath.Join(root, filepath.Dir(name), file)
+			if file == "" {
+				path = filepath.Join(root, name)
+			}
+			content, err := os.ReadFile(path)
+			if info, statErr := os.Stat(path); statErr != nil {
+				t.Errorf("%s: %s leads nowhere", name, target)
+				continue
+			} else if heading == "" || info.IsDir() {
+				continue
+			}
+			if err != nil || !hasHeading(string(content), heading) {
+				t.Errorf("%s: %s: there is no such heading", name, target)
+			}
+		}
+	}
+	if links < 30 {
+		t.Errorf("only %d links were found: the search is broken", links)
+	}
+}
+
+// TestEveryPageIsInTheIndex keeps a page from being written and not found.
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	index, err := os.ReadFile(filepath.Join(root, "docs/README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range pages(t) {
+		inside, ok := strings.CutPrefix(filepath.ToSlash(name), "docs/")
+		if !ok || inside == "README.md" || strings.HasPrefix(inside, "decisions/") {
+			continue
+		}
+		if !strings.Contains(string(index), "]("+inside+")") {
+			t.Errorf("docs/README.md has no link to %s", inside)
+		}
+	}
+}
+
+// pages are README.md, CHANGELOG.md and everything in docs/, by name.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	read := func(path string) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[name] = string(text)
+	}
+	read(filepath.Join(root, "README.md"))
+	read(filepath.Join(root, "CHANGELOG.md"))
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			read(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// hasHeading says whether a page has a heading that GitHub gives this anchor.
+func hasHeading(text, anchor string) bool {
+	for line := range strings.SplitSeq(fenced.ReplaceAllString(text, ""), "\n") {
+		if strings.HasPrefix(line, "#") && anchorOf(line) == anchor {
+			return true
+		}
+	}
+	return false
+}
+
+// anchorOf is a heading in lower case, without marks, with dashes for spaces.
+func anchorOf(heading string) string {
+	var b strings.Builder
+	for _, r := range strings.TrimSpace(strings.TrimLeft(heading, "#")) {
+		switch {
+		case r == ' ':
+			b.WriteByte('-')
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			b.WriteRune(unicode.ToLower(r))
+		}
+	}
+	return b.String()
+}
