@@ -177,9 +177,7 @@ func TestConnectFindsTheNextHost(t *testing.T) {
 	if e.Code != -31003 || e.Data.Reason != "no_host" || e.Data.Dispatched || e.Data.Retry != "safe" || !strings.Contains(e.Message, "drawbridge serve --config "+path) {
 		t.Errorf("without a host: %+v", e)
 	}
-	if !strings.Contains(c.Said(), "no host is running") {
-		t.Errorf("stderr says %s", c.Said())
-	}
+	eventually(t, "stderr does not say why", func() bool { return strings.Contains(c.Said(), "no host is running") })
 	p.ServeHTTP(t, path)
 	eventually(t, "it does not find the next host", func() bool {
 		return c.Request(t, "ping", "").Error == nil
@@ -288,9 +286,7 @@ func TestConnectSaysWhyItCannotStart(t *testing.T) {
 			if e.Code != -31003 || e.Data.Reason != "no_host" || !strings.Contains(e.Message, "could not be started") || !strings.Contains(e.Message, c.want) {
 				t.Errorf("%+v", e)
 			}
-			if !strings.Contains(client.Said(), c.want) {
-				t.Errorf("stderr: %s", client.Said())
-			}
+			eventually(t, "stderr does not say why", func() bool { return strings.Contains(client.Said(), c.want) })
 		})
 	}
 }
@@ -330,5 +326,21 @@ func TestConnectTellsThatAStateIsLost(t *testing.T) {
 	}
 	if got := textOf(t, tool(t, connected(t, p, path), "fake_inc", "{}")); got != "2" {
 		t.Errorf("a new session counts %s", got)
+	}
+}
+
+// TestConnectHearsAHostOut: a host that is asked to stop answers what is in flight of a
+// client that is connected, as of any other.
+func TestConnectHearsAHostOut(t *testing.T) {
+	t.Parallel()
+	p := hosttest.NewPlace(t)
+	path := config(t, p, `stop_budget = "5m"`, provider{name: "fake", body: limits(`stop_grace = "2m"`)})
+	h := p.ServeHTTP(t, path)
+	c := connected(t, p, path)
+	wait := c.begin(t, `"slow"`, called(`"slow"`, "fake_slow", `{"ms":3000}`))
+	waitCalls(t, p, "fake", 1)
+	h.Stop(t)
+	if got := textOf(t, wait()); got != "slept" {
+		t.Errorf("the call in flight: %q", got)
 	}
 }
