@@ -3,7 +3,7 @@
 // tool, where a call is admitted, and where what happened becomes an outcome.
 // Read call.go first.
 //
-// A call goes: resolve → fence → start if cold → wait until the list is current →
+// A call goes: resolve → fence → admit → start if cold → wait until the list is current →
 // resolve and fence again on what the instance lists now → begin → dispatch →
 // classify → end. It runs on the goroutine of whoever called; the broker starts
 // none but those that warm providers for a list, which end with the provider's
@@ -14,6 +14,10 @@
 //	shown.go       what one caller was shown; recollect.go that of all of them,
 //	               shownstore.go on disk
 //	refusal.go     what a stale call is told; outcome.go, ending.go how calls end
+//	admit.go       whether there is room for a call; admission.go how those that wait
+//	               take turns
+//	callid.go      calls that carry an id and run once
+//	redact.go      secrets out of answers; bound.go what of a large one is passed on
 //	record.go      the journal's lines
 //	guarded.go     the one place where a build may leave the fence out: the benchmark's
 //

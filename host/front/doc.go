@@ -8,6 +8,8 @@
 //	control.go   initialize, server/discover, ping, logging/setLevel
 //	call.go      tools/call, and what the host changes in a result
 //	list.go      tools/list, and pages
+//	artifacts.go large results: resources and the tool read_artifact; artifacts_web.go
+//	             the same over plain HTTP
 //	listen.go    subscriptions/listen
 //	notices.go   what is said outside of any request
 //	session.go   one client of the handshake era; sessions.go all of those on HTTP

@@ -61,7 +61,8 @@ type web struct {
 // (404), whose it is (401), whether that is someone in this project (404), its form
 // (405, 406, 413, 415), its envelope (400), its session (400, 404), and what its
 // headers repeat (400); of the arguments of a call, that is checked when its tool is
-// known. Beside it stand the documents that say where tokens come from (metadata.go).
+// known. Beside it stand the documents that say where tokens come from (metadata.go),
+// and at /artifacts/ID what is kept of large results (artifacts_web.go).
 func (s *Server) Handler(opts HTTPOptions) http.Handler {
 	h := &web{Server: s, guard: newGuard(opts, s.log)}
 	h.copies.New = func() any { return new([32 << 10]byte) }
