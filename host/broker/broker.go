@@ -59,6 +59,9 @@ type Provider struct {
 	MaxMessage int64
 	// CallTimeoutMax bounds a call from its arrival to its answer, waiting included.
 	CallTimeoutMax time.Duration
+	// CallTimeout is the limit of silence, which the session keeps; here it is for
+	// messages.
+	CallTimeout time.Duration
 	// MaxConcurrent is how many calls run at a time, MaxQueue how many more wait; 0
 	// concurrent for any.
 	MaxConcurrent, MaxQueue int

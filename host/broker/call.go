@@ -161,7 +161,7 @@ func (x *crossing) take(ctx context.Context) Reply {
 			cause:    fmt.Sprintf("the request has %d bytes, over max_message = %d of this provider", size, p.MaxMessage),
 			provider: tool.Provider, tool: tool.Name}.reply()
 	}
-	ctx, cancel := withLimit(ctx, x.arrived, p.CallTimeoutMax)
+	ctx, cancel := withLimit(ctx, x.arrived, p)
 	defer cancel()
 	leave, refused := x.admit(ctx, w, tool)
 	if refused != nil {
@@ -252,7 +252,7 @@ func (x *crossing) resolve(ctx context.Context) (*catalog.Tool, Reply) {
 	if !ok || !declared || mark != "" || !w.sees(c, slug) {
 		return nil, x.absent(w)
 	}
-	ctx, cancel := withLimit(ctx, x.arrived, p.CallTimeoutMax)
+	ctx, cancel := withLimit(ctx, x.arrived, p)
 	defer cancel()
 	if _, err := x.opts.Sessions.Get(ctx, slug); err != nil {
 		x.entry.Provider = slug

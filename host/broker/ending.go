@@ -142,11 +142,13 @@ func unknownTool(exposed string) Reply {
 	return ending{outcome: Denied, reason: "unknown_tool", tool: exposed, advice: advUnknownTool, retry: RetryNever}.reply()
 }
 
-// withLimit ends with the time of a call that arrived then, 0 for no limit.
-func withLimit(ctx context.Context, arrived time.Time, most time.Duration) (context.Context, context.CancelFunc) {
+// withLimit ends with the time of a call to p that arrived then, which may be without
+// a limit. Its cause names both limits: either may be the one to raise.
+func withLimit(ctx context.Context, arrived time.Time, p Provider) (context.Context, context.CancelFunc) {
+	most := p.CallTimeoutMax
 	if most <= 0 {
 		return ctx, func() {}
 	}
 	return context.WithDeadlineCause(ctx, arrived.Add(most),
-		fmt.Errorf("no answer within %s of its arrival (call_timeout_max)", most))
+		fmt.Errorf("no answer within %s of its arrival (call_timeout_max; the limit of silence, call_timeout, is %s)", most, p.CallTimeout))
 }

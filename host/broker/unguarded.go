@@ -23,7 +23,7 @@ func (x *crossing) bypass(ctx context.Context) (reply Reply, done bool) {
 	if !ok {
 		return unknownTool(x.exposed), true
 	}
-	ctx, cancel := withLimit(ctx, x.arrived, x.providers[slug].CallTimeoutMax)
+	ctx, cancel := withLimit(ctx, x.arrived, x.providers[slug])
 	defer cancel()
 	x.entry.Provider, x.entry.Tool, x.entry.Digest, x.entry.Instance = t.Provider, t.Name, t.Digest, in.Mark()
 	reply, _ = x.dispatch(ctx, in, t, func() error {

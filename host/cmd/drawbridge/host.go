@@ -235,7 +235,7 @@ func (h *host) newBroker() *broker.Broker {
 	for _, p := range h.cfg.Providers {
 		if p.Enabled {
 			providers = append(providers, broker.Provider{
-				Slug: p.Slug, Label: p.Label, MaxMessage: p.Limits.MaxMessage, CallTimeoutMax: p.Limits.CallTimeoutMax,
+				Slug: p.Slug, Label: p.Label, MaxMessage: p.Limits.MaxMessage, CallTimeoutMax: p.Limits.CallTimeoutMax, CallTimeout: p.Limits.CallTimeout,
 				KeepSecrets: !p.RedactResults, InlineResult: p.Limits.InlineResult,
 				MaxConcurrent: p.Limits.MaxConcurrent, MaxQueue: p.Limits.MaxQueue,
 				Required: p.Discovery == "required", BeforeCall: p.Recheck == "before_call",
