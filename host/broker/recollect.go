@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -30,9 +31,11 @@ func keyOf(c Caller) clientKey {
 	return k
 }
 
+// clipped is the beginning of a name, whole characters alone: half of one would not
+// come back from a file as it was.
 func clipped(s string, most int) string {
 	if len(s) > most {
-		return s[:most]
+		return strings.ToValidUTF8(s[:most], "")
 	}
 	return s
 }
