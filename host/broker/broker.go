@@ -250,6 +250,9 @@ func (b *Broker) warm(ctx context.Context, slugs []string, wait time.Duration) {
 type Capabilities struct {
 	// Logging: a server declares it, or one that was never started may.
 	Logging bool
+	// Results: there is a provider for this caller, so that it may have large results
+	// to read.
+	Results bool
 }
 
 // Capabilities says what the providers have for a caller. It is what a session asks
@@ -260,5 +263,9 @@ func (b *Broker) Capabilities(c Caller) Capabilities {
 	}
 	w := b.worlds.world()
 	declared, unknown := b.opts.Sessions.Logging(func(slug string) bool { return w.sees(c, slug) })
-	return Capabilities{Logging: declared || unknown}
+	results := false
+	for slug := range b.providers {
+		results = results || w.sees(c, slug)
+	}
+	return Capabilities{Logging: declared || unknown, Results: results}
 }

@@ -53,15 +53,17 @@ var readArtifactTool = encode(map[string]any{
 	"annotations": map[string]any{"readOnlyHint": true, "openWorldHint": false},
 })
 
-// artifacts says whether a caller may meet any.
+// artifacts says whether a caller may meet any: to others there is neither the tool
+// nor the methods. It goes by grants and not by what is listed now, for what a server
+// gave once may be read while it is down.
 func (s *Server) artifacts(c broker.Caller) bool {
-	return s.opts.Artifacts != nil && len(s.broker.View(c).Tools()) > 0
+	return s.opts.Artifacts != nil && s.broker.Capabilities(c).Results
 }
 
 // listResources answers with the caller's artifacts, the newest first. Resources of
 // servers are not among them.
 func (s *Server) listResources(_ context.Context, r *request) error {
-	if s.opts.Artifacts == nil {
+	if !s.artifacts(r.caller) {
 		return methodNotFound(r.Method)
 	}
 	if cursor, err := cursorOf(r.Message); err != nil || cursor != "" {
@@ -89,7 +91,7 @@ func (s *Server) listResources(_ context.Context, r *request) error {
 // listTemplates answers that there are none: the ranges of an artifact's URI are
 // documented where the artifact is shown.
 func (s *Server) listTemplates(_ context.Context, r *request) error {
-	if s.opts.Artifacts == nil {
+	if !s.artifacts(r.caller) {
 		return methodNotFound(r.Method)
 	}
 	if cursor, err := cursorOf(r.Message); err != nil || cursor != "" {
@@ -120,7 +122,7 @@ func (s *Server) ending(r *request) string {
 // nothing is cut that the client did not ask to be cut. It takes no more memory
 // for a large one.
 func (s *Server) readResource(_ context.Context, r *request) error {
-	if s.opts.Artifacts == nil {
+	if !s.artifacts(r.caller) {
 		return methodNotFound(r.Method)
 	}
 	uri, ok := r.GetString("params", "uri")

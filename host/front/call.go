@@ -32,7 +32,7 @@ const (
 // call carries a request through the broker and the answer back. Whose method it
 // is, and what it means, is the broker's business.
 func (s *Server) call(ctx context.Context, r *request) error {
-	if name, _ := r.GetString("params", "name"); name == ReadArtifact && s.opts.Artifacts != nil {
+	if name, _ := r.GetString("params", "name"); name == ReadArtifact && s.artifacts(r.caller) {
 		return s.readArtifactCall(r)
 	}
 	c := broker.Call{Caller: r.caller, Request: r.Message, Identified: r.identified, Notify: r.notify}

@@ -51,7 +51,7 @@ func (s *Server) capabilities(caller broker.Caller) mcp.ServerCapabilities {
 	c.Tools = &struct {
 		ListChanged bool `json:"listChanged,omitempty"`
 	}{ListChanged: true}
-	if s.opts.Artifacts != nil {
+	if s.artifacts(caller) {
 		c.Resources = &struct {
 			Subscribe   bool `json:"subscribe,omitempty"`
 			ListChanged bool `json:"listChanged,omitempty"`

@@ -135,7 +135,7 @@ func (b *fakeBroker) levelOf() map[string]string {
 func (b *fakeBroker) Sees(_ broker.Caller, provider string) bool { return provider != "hidden" }
 
 func (b *fakeBroker) Capabilities(broker.Caller) broker.Capabilities {
-	return broker.Capabilities{Logging: !b.noLogging}
+	return broker.Capabilities{Logging: !b.noLogging, Results: true}
 }
 
 func (b *fakeBroker) received() []broker.Call {
