@@ -193,6 +193,8 @@ func (b *builder) value(n *node, path string) (string, bool) {
 		return "", false
 	}
 	switch {
+	case n.reworded:
+		b.note(path, "it was no text but a number or a time, and may be spelled otherwise now; write it in quotes to be sure")
 	case n.odd:
 		b.note(path, "some readers take what stands here for something else; kept as it is written")
 	case n.kind == number:
@@ -334,6 +336,13 @@ func (b *builder) headers() {
 	if n := b.n.get("bearer_token_env_var"); n != nil && n.kind == text {
 		b.used["bearer_token_env_var"] = true
 		s.Headers = append(s.Headers, Variable{"Authorization", Text{{Value: "Bearer "}, {Kind: EnvRef, Value: n.text}}})
+	}
+	if n := b.n.get("bearer_token"); n != nil && n.kind == text && n.text != "" {
+		b.used["bearer_token"] = true
+		at := step(b.path, "bearer_token")
+		if value, ok := b.value(n, at); ok {
+			s.Headers = append(s.Headers, Variable{"Authorization", b.secretText("Bearer "+value, at, "Authorization", true, true, nil)})
+		}
 	}
 	if n, path := b.field("headers", "http_headers", "httpHeaders"); n != nil {
 		b.variables(n, path, &s.Headers)

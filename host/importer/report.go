@@ -134,7 +134,7 @@ func (r *Report) Write(w io.Writer) error {
 	case r.Written:
 		fmt.Fprintf(&b, "wrote %s\n", r.Config)
 	case r.Config != "" && !r.DryRun:
-		fmt.Fprintf(&b, "%s is as it was\n", r.Config)
+		fmt.Fprintf(&b, "nothing was written to %s\n", r.Config)
 	}
 	if len(r.Secrets) > 0 {
 		fmt.Fprintf(&b, "kept in %s: %s\n", r.Store, strings.Join(r.Secrets, ", "))

@@ -226,7 +226,7 @@ func (b *builder) rest() {
 			}
 		default:
 			b.note(at, "it is not known to the importer; ignored")
-			b.forsaken(at, m.value)
+			b.forsaken(b.path, &node{kind: table, members: []member{m}})
 		}
 	}
 }

@@ -281,3 +281,26 @@ func TestLoop(t *testing.T) {
 		}
 	}
 }
+
+// TestTOML checks that a literal token of Codex is one, and that a number which may not
+// be as it was written is told.
+func TestTOML(t *testing.T) {
+	im, err := Read("a.toml", []byte("[mcp_servers.x]\nurl = \"http://localhost:3/\"\nbearer_token = \"s3cr3t-1\"\nother_token = \"s3cr3t-2\"\n[mcp_servers.y]\ncommand = \"y\"\nenv = { N = 1e3 }\n"), forTests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := im.Entries[0].Server
+	if got := pairs(x.Headers)["Authorization"]; got != "Bearer «secret:x/Authorization»" {
+		t.Errorf("the header is %s", got)
+	}
+	for path, text := range map[string]string{
+		"mcp_servers.x.bearer_token": "moved to the secret x.Authorization", "mcp_servers.x.other_token": "not copied anywhere", "mcp_servers.y.env.N": "may be spelled otherwise",
+	} {
+		if !slices.ContainsFunc(im.Notes, func(n Note) bool { return n.Path == path && strings.Contains(n.Text, text) }) {
+			t.Errorf("nothing says at %s %q: %v", path, text, im.Notes)
+		}
+	}
+	if all := fmt.Sprint(im.Notes); strings.Contains(all, "s3cr3t") {
+		t.Errorf("a note holds a credential: %s", all)
+	}
+}

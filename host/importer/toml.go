@@ -140,13 +140,13 @@ func tomlNode(v any, path string, order map[string]int, depth int) *node {
 	case bool:
 		return &node{kind: boolean, text: strconv.FormatBool(v)}
 	case int64:
-		return &node{kind: number, text: strconv.FormatInt(v, 10)}
+		return &node{kind: number, text: strconv.FormatInt(v, 10), reworded: true}
 	case float64:
-		return &node{kind: number, text: strconv.FormatFloat(v, 'f', -1, 64)}
+		return &node{kind: number, text: strconv.FormatFloat(v, 'f', -1, 64), reworded: true}
 	case time.Time:
-		return &node{kind: text, text: v.Format(time.RFC3339Nano), odd: true}
+		return &node{kind: text, text: v.Format(time.RFC3339Nano), reworded: true}
 	}
-	return &node{kind: text, text: fmt.Sprint(v), odd: true}
+	return &node{kind: text, text: fmt.Sprint(v), reworded: true}
 }
 
 func tomlList(items []any, path string, order map[string]int, depth int) *node {

@@ -34,8 +34,9 @@ type node struct {
 	line, column int
 	// broken says that the text cannot be had as it was meant.
 	broken bool
-	// odd says that other readers of the format take the text for something else.
-	odd bool
+	// odd says that other readers of the format take the text for something else,
+	// reworded that it is not as it is written, which the parser does not tell.
+	odd, reworded bool
 }
 
 // member is one member of an object.

@@ -272,7 +272,7 @@ func (h *hints) list(g *globals, f *initFlags, report *importer.Report) []string
 	if h.added > 0 && len(h.config.Projects) > 0 {
 		out = append(out, fmt.Sprintf(`no grant names what was added, so nobody may call it; in a project: grant { principals = ["local"], provider = %q, tools = ["*"] }, each on a line`, h.grant))
 	}
-	if report.Config == "" {
+	if _, err := os.Stat(f.File); err != nil || report.Config == "" {
 		return out
 	}
 	with, given := "", *g
