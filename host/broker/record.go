@@ -27,7 +27,7 @@ func (x *crossing) record(ctx context.Context, reply *Reply) {
 	if reply.Message != nil && end.ResultBytes == 0 { // of a repeat
 		end.ResultBytes = reply.Message.Size()
 	}
-	x.unclaim(ctx, reply, end)
+	known := end
 	if x.audit != "" {
 		end.Reason = x.audit
 	}
@@ -48,6 +48,9 @@ func (x *crossing) record(ctx context.Context, reply *Reply) {
 	if err != nil { // the journal itself tells that it cannot be written, once, and makes up for it
 		x.opts.Logger.Debug("how a call ended could not be written down", "call", x.entry.ID, "outcome", reply.Outcome, "error", err)
 	}
+	// After the journal: a host that dies in between leaves an id that is not free, and
+	// not one that is free while the journal has a call of it without an end.
+	x.unclaim(ctx, reply, known)
 }
 
 // clipText is the beginning of a text, whole characters alone.
