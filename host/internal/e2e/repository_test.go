@@ -76,6 +76,9 @@ func TestExamplesAreValid(t *testing.T) {
 		t.Errorf("%d providers in providers.hcl without its comments, want 4", n)
 	}
 	for name, block := range blocks(t, "hcl") {
+		if strings.Contains(block, "…") { // a piece to be filled in; host/internal/docs holds those to the language
+			continue
+		}
 		examples[name] = block
 	}
 	if len(examples) < 2 {
