@@ -149,10 +149,3 @@ func (a *admission) drop(principal string, w *waiter) {
 		return
 	}
 }
-
-// inFlight is how many calls are running and how many wait.
-func (a *admission) inFlight() (running, waiting int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.running, a.waiting
-}

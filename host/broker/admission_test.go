@@ -168,3 +168,10 @@ func TestAdmissionLosesNoPlace(t *testing.T) {
 		t.Errorf("%d running, %d waiting, lines %v at the end", r, w, slices.Collect(slices.Values(a.lines)))
 	}
 }
+
+// inFlight is how many calls are running and how many wait.
+func (a *admission) inFlight() (running, waiting int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.running, a.waiting
+}

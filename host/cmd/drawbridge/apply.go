@@ -70,7 +70,7 @@ func (o owner) String() string {
 // granted. Loading has made sure that each has one.
 func ownersOf(cfg *config.Config) map[string]owner {
 	out := map[string]owner{}
-	open := len(cfg.Principals)+len(cfg.Projects) == 0
+	open := access.New(access.From(cfg)).Open()
 	for _, p := range cfg.Providers {
 		if p.Session.Scope == "shared" {
 			continue

@@ -139,13 +139,8 @@ func (g *globals) survey(ctx context.Context, ask func(slug string, known bool) 
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := g.newHost(ctx, cfg, false)
+	h, done, err := g.begun(ctx, cfg, false)
 	if err != nil {
-		return nil, nil, err
-	}
-	done := func() { h.close(g.std.hurry) }
-	if err := g.begin(ctx, h); err != nil {
-		done()
 		return nil, nil, err
 	}
 	s := &survey{definitions: plan.Definitions{Dir: filepath.Join(cfg.Host.StateDir, definitionsFolder)}}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drawbridge-mcp/drawbridge/host/config"
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 )
 
@@ -57,7 +58,18 @@ func (g *globals) fresh(ctx context.Context) (*host, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := g.newHost(ctx, cfg, true)
+	h, done, err := g.begun(ctx, cfg, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	fmt.Fprintln(g.std.err, "drawbridge: fresh servers were started for this command; their state ends with it")
+	return h, done, nil
+}
+
+// begun is a host of a command's own, ready to start servers; see newHost for fresh.
+// The function returned ends it.
+func (g *globals) begun(ctx context.Context, cfg *config.Config, fresh bool) (*host, func(), error) {
+	h, err := g.newHost(ctx, cfg, fresh)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +78,6 @@ func (g *globals) fresh(ctx context.Context) (*host, func(), error) {
 		done()
 		return nil, nil, err
 	}
-	fmt.Fprintln(g.std.err, "drawbridge: fresh servers were started for this command; their state ends with it")
 	return h, done, nil
 }
 
