@@ -27,11 +27,16 @@ func (x *crossing) admit(ctx context.Context, w *world, tool *catalog.Tool) (lea
 				grant.Rate.Calls, grant.Rate.Per, wait.Round(time.Millisecond)))
 		}
 	}
+	return x.room(ctx, tool)
+}
+
+// room lets a call in when its provider has room for it: max_concurrent, max_queue.
+func (x *crossing) room(ctx context.Context, tool *catalog.Tool) (leave func(), _ *Reply) {
 	gate := x.gates[tool.Provider]
 	if gate == nil {
 		return func() {}, nil
 	}
-	err := gate.enter(ctx, c.Principal)
+	err := gate.enter(ctx, x.call.Caller.Principal)
 	switch {
 	case err == nil:
 		return gate.leave, nil

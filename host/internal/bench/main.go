@@ -285,9 +285,11 @@ func (b *bench) list(side string, hold bool) (took float64, err error) {
 type setup struct {
 	providers int
 	args      []string
+	// limits are lines of each provider's block of that name.
+	limits string
 }
 
-func (b *bench) providers(n int, args ...string) setup { return setup{n, args} }
+func (b *bench) providers(n int, args ...string) setup { return setup{providers: n, args: args} }
 
 // opened is an open session and what stands below it; host is nil on the direct side.
 type opened struct {
@@ -390,8 +392,8 @@ func (b *bench) config(dir string, s setup) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "host {\n  state_dir = %q\n  http {\n    listen = \"127.0.0.1:0\"\n  }\n}\n", filepath.Join(dir, "state"))
 	for i := range s.providers {
-		fmt.Fprintf(&text, "provider \"p%02d\" {\n  plugin = \"stdio\"\n  config {\n    command = %q\n    args = [\"%s\"]\n  }\n  limits {\n    inline_result = \"64MiB\"\n  }\n}\n",
-			i, b.fake, strings.Join(s.args, `", "`))
+		fmt.Fprintf(&text, "provider \"p%02d\" {\n  plugin = \"stdio\"\n  config {\n    command = %q\n    args = [\"%s\"]\n  }\n  limits {\n    inline_result = \"64MiB\"\n%s  }\n}\n",
+			i, b.fake, strings.Join(s.args, `", "`), s.limits)
 	}
 	return text.String()
 }

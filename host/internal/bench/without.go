@@ -30,8 +30,8 @@ var withouts = []without{
 	{journals, "unjournaled", "journal", map[metric]int{rate16: 16, rate64: 64}},
 }
 
-// roundWithout measures the throughput of both hosts; which is first changes from
-// round to round, as a machine that gets warmer does not.
+// roundWithout measures the throughput of both hosts, in turns; which is first
+// changes from round to round.
 func (b *bench) roundWithout(w without, round int) (err error) {
 	if b.lacking[w.tag] == "" {
 		path, err := buildWith(w.tag, b.dir, "cmd/drawbridge")
@@ -43,38 +43,69 @@ func (b *bench) roundWithout(w without, round int) (err error) {
 		}
 		b.lacking[w.tag] = path
 	}
-	sides := []struct{ name, host string }{{direct, b.lacking[w.tag]}, {through, b.host}}
+	sides := []*pair{{name: direct, host: b.lacking[w.tag]}, {name: through, host: b.host}}
 	if round%2 == 1 {
 		slices.Reverse(sides)
 	}
 	for _, side := range sides {
-		f, err := b.rates(side.host, w.callers)
-		if err != nil {
+		if err := side.open(b); err != nil {
 			return fmt.Errorf("%s, %s: %w", w.name, side.host, err)
 		}
-		b.results.add(w.name, side.name, f)
+		defer func() { err = errors.Join(err, side.close()) }()
+	}
+	for m, callers := range w.callers {
+		for n := range slicesOfRate {
+			for _, side := range sides {
+				if err := side.slice(m, callers, b.plan.parallel/slicesOfRate); err != nil {
+					return fmt.Errorf("%s, %s, slice %d: %w", w.name, side.host, n, err)
+				}
+			}
+		}
+	}
+	for _, side := range sides {
+		b.results.add(w.name, side.name, side.figures())
 	}
 	return nil
 }
 
-// rates are a host's throughputs.
-func (b *bench) rates(host string, callers map[metric]int) (f figures, err error) {
+// slicesOfRate is how many turns the two hosts take in a round: what the machine
+// does beside is then shared by both.
+const slicesOfRate = 16
+
+// pair is one of two hosts that are up side by side, and measured in turns.
+type pair struct {
+	name, host string
+	*opened
+	echo  string
+	rates map[metric][]float64
+}
+
+func (p *pair) open(b *bench) (err error) {
 	one := *b
-	one.host = host
-	o, err := one.open(stdio, through, b.providers(1, fakeTools...))
-	if err != nil {
-		return nil, err
+	one.host = p.host
+	config := b.providers(1, fakeTools...)
+	config.limits = "    max_concurrent = 64\n" // every call is on its way, none waits to be let in
+	if p.opened, err = one.open(stdio, through, config); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
-	echo := callTool(o.names.echo, echoText)
-	if _, err = latencies(o.conn, b.plan.warm, "tools/call", echo); err != nil {
-		return nil, err
+	p.echo, p.rates = callTool(p.names.echo, echoText), map[metric][]float64{}
+	if _, err = latencies(p.conn, b.plan.warm, "tools/call", p.echo); err != nil {
+		return errors.Join(err, p.close())
 	}
-	f = figures{}
-	for m, n := range callers {
-		if f[m], err = throughput(o.conn, n, b.plan.parallel, echo); err != nil {
-			return nil, err
-		}
+	return nil
+}
+
+// slice measures one turn.
+func (p *pair) slice(m metric, callers, calls int) error {
+	rate, err := throughput(p.conn, callers, calls, p.echo)
+	p.rates[m] = append(p.rates[m], rate)
+	return err
+}
+
+func (p *pair) figures() figures {
+	f := figures{}
+	for m, rates := range p.rates {
+		f[m] = median(rates)
 	}
-	return f, nil
+	return f
 }
