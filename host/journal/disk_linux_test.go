@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -145,5 +147,47 @@ func TestFileLimit(t *testing.T) {
 	}
 	if slices.Contains(lines, "bad") || calls != written || missed < len(failed)-1 || j.seq < 3 {
 		t.Errorf("%d calls of %d, %d gaps of %d, in %d files: %q", calls, written, missed, len(failed), j.seq, lines)
+	}
+}
+
+// TestManyAtATimeOnAFullDisk: of many that write when there is no room for a whole
+// line, each that was told of no error has its line, and no other.
+func TestManyAtATimeOnAFullDisk(t *testing.T) {
+	disk := smallDisk(t, "size=128k")
+	j := open(t, Options{Dir: filepath.Join(disk, Folder)})
+	const callers = 16
+	var (
+		all     sync.WaitGroup
+		mu      sync.Mutex
+		written []string
+		failed  atomic.Int64
+	)
+	for range callers {
+		all.Go(func() {
+			for range 100 {
+				e := entry(j)
+				if j.Refuse(e, good) != nil {
+					failed.Add(1)
+					continue
+				}
+				mu.Lock()
+				written = append(written, e.ID)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if failed.Load() == 0 || len(written) < 100 {
+		t.Fatalf("%d written, %d failed: the disk was not full, or always", len(written), failed.Load())
+	}
+	ids, _ := stands(t, j.opts.Dir)
+	for _, id := range written {
+		if ids["call "+id] != 1 {
+			t.Errorf("%s is there %d times", id, ids["call "+id])
+		}
+		delete(ids, "call "+id)
+	}
+	for id := range ids {
+		t.Errorf("%s is there and was told to have failed", id)
 	}
 }

@@ -13,9 +13,10 @@
 //	end     before its answer is handed to the caller
 //
 // or one line (call) if it was refused and never begun. The goroutine that carries
-// the call writes them, each with one write, under the journal's mutex. With
-// sync = "full" it also waits until the line is on the disk; those who wait at the
-// same time share one fdatasync.
+// the call writes them, each with one write, many at a time: the mutex is held
+// exclusively only where something is to be done about the file. With sync = "full"
+// it also waits until the line is on the disk; those who wait at the same time share
+// one fdatasync.
 //
 // A file needs none of those before it: the begins that are open when it is made
 // are repeated in it. So an old file can be removed whole, and no call in flight is

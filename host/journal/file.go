@@ -1,10 +1,13 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,13 +22,21 @@ var (
 // file is one file of the journal, open for appending. Its owner's mutex guards it.
 type file struct {
 	f    *os.File
+	fd   int // of f, where the system has such numbers
 	path string
 	made time.Time
-	// size counts what was written whole. torn says that part of a line stands
-	// behind it and could not be taken back.
-	size int64
-	torn bool
+	// looked is when it was last looked at whether the file is still there.
+	looked time.Time
+	// size counts what was written whole. torn says that part of a line may stand
+	// behind it.
+	size atomic.Int64
+	torn atomic.Bool
 }
+
+// lookEvery is how often it is looked at whether the file is still there, and as
+// long as it was written: before each line, but not more often. The system call
+// costs half of what a line costs.
+const lookEvery = 10 * time.Millisecond
 
 func fileName(host string, seq int) string { return fmt.Sprintf("%s.%06d%s", host, seq, fileSuffix) }
 
@@ -56,24 +67,72 @@ func validHost(id string) bool {
 
 // createFile makes a file that nobody else has.
 func createFile(path string, now time.Time) (*file, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &file{f: f, path: path, made: now}, nil
+	return &file{f: f, fd: int(f.Fd()), path: path, made: now}, nil
 }
 
-// write appends all of p or nothing. What was written of it by a write that failed
-// is taken back; where that fails too, the file is torn.
-func (f *file) write(p []byte) error {
-	n, err := f.f.Write(p)
+// takes says whether a line of that many bytes may be appended with nothing to be
+// done first. The mutex is held, shared is enough.
+func (f *file) takes(need int64, now time.Time, j *Journal) bool {
+	return !f.torn.Load() && f.size.Load()+need <= j.segment && now.Sub(f.made) <= j.age && now.Sub(f.looked) < lookEvery
+}
+
+// append appends all of a line while others do the same; each goes in whole behind
+// the one before, for the system keeps them apart. After an error part of it may
+// stand there. The mutex is held, shared is enough.
+func (f *file) append(line []byte) error {
+	n, err := f.appendOnce(line)
+	if err == nil && n < len(line) {
+		err = io.ErrShortWrite
+	}
 	if err != nil {
-		if n > 0 && f.f.Truncate(f.size) != nil {
-			f.torn = true
+		if n > 0 {
+			f.torn.Store(true)
 		}
 		return err
 	}
-	f.size += int64(n)
+	f.size.Add(int64(n))
+	return nil
+}
+
+// write appends all of p or nothing. Where what was written of it cannot be taken
+// back, the file is torn.
+func (f *file) write(p []byte) error {
+	n, err := f.f.Write(p)
+	if err != nil {
+		if n > 0 {
+			f.torn.Store(true)
+			_ = f.mend()
+		}
+		return err
+	}
+	f.size.Add(int64(n))
+	return nil
+}
+
+// mend takes back what stands behind the last line end: part of a line that could
+// not be written whole. Where another line stands behind that part, it stays, and
+// readers find the line all the same.
+func (f *file) mend() error {
+	info, err := f.f.Stat()
+	if err != nil {
+		return err
+	}
+	tail := make([]byte, min(info.Size(), maxLine))
+	if _, err := f.f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
+		return err
+	}
+	end := bytes.LastIndexByte(tail, '\n') + 1
+	if end == 0 {
+		return errCut
+	}
+	if err := f.f.Truncate(info.Size() - int64(len(tail)-end)); err != nil {
+		return err
+	}
+	f.torn.Store(false)
 	return nil
 }
 

@@ -22,8 +22,19 @@ func (f *file) intact() error {
 		return failed
 	case stat.Nlink == 0:
 		return errRemoved
-	case stat.Size < f.size:
+	case stat.Size < f.size.Load():
 		return errCut
 	}
 	return nil
+}
+
+// appendOnce hands a line to the system, without the lock that os.File has for
+// those who write: the file stays open while the mutex is held.
+func (f *file) appendOnce(line []byte) (int, error) {
+	for {
+		n, err := unix.Write(f.fd, line)
+		if err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
 }

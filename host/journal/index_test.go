@@ -65,7 +65,7 @@ func must(t *testing.T, errs ...error) {
 func dies(t *testing.T, j *Journal) {
 	t.Helper()
 	j.mu.Lock()
-	j.open = map[string]Entry{}
+	j.open.all = map[string]*Entry{}
 	j.mu.Unlock()
 	must(t, j.Close())
 }

@@ -54,13 +54,15 @@ type Journal struct {
 	ids     atomic.Uint64
 	keeper  *keeper
 
-	mu     sync.Mutex
+	open flying
+
+	// mu is held shared to append a line to a file about which nothing is to be done,
+	// and else exclusively.
+	mu     sync.RWMutex
 	closed bool
 	file   *file // nil: the next write makes one
 	seq    int   // of file
-	// open are the calls that have begun and not ended, owed the lines that could
-	// not be written when they should have been.
-	open map[string]Entry
+	// owed are the lines that could not be written when they should have been.
 	owed [][]byte
 	// missed counts refusals that could not be written.
 	missed uint64
@@ -88,7 +90,7 @@ func Open(opts Options) (*Journal, error) {
 	j := &Journal{
 		opts: opts, full: opts.Sync == SyncFull, segment: segmentSize(opts.MaxSize), age: segmentAge(opts.Keep),
 		idHead: opts.HostID[:min(len(opts.HostID), idDigits)] + "-",
-		open:   make(map[string]Entry), datasync: (*file).datasync,
+		open:   flying{all: make(map[string]*Entry)}, datasync: (*file).datasync,
 	}
 	j.keeper = keep(j)
 	j.mu.Lock()
@@ -102,7 +104,10 @@ func Open(opts Options) (*Journal, error) {
 const idDigits = 12
 
 // NewID is an id for a call, unique across hosts.
-func (j *Journal) NewID() string { return j.idHead + strconv.FormatUint(j.ids.Add(1), 10) }
+func (j *Journal) NewID() string {
+	id := make([]byte, 0, 32)
+	return string(strconv.AppendUint(append(id, j.idHead...), j.ids.Add(1), 10))
+}
 
 // Begin writes that a call is about to be sent. An error, which is an
 // *Unwritable or ErrClosed, means: send nothing, for it could not be told
@@ -111,10 +116,13 @@ func (j *Journal) Begin(e *Entry) error {
 	line := newLine()
 	defer line.free()
 	line.begin(e)
+	if j.easy(line.bytes, func() { j.open.begin(e) }) {
+		return nil
+	}
 	j.mu.Lock()
 	b, err := j.append(line.bytes)
 	if err == nil {
-		j.open[e.ID] = *e
+		j.open.begin(e)
 	}
 	j.mu.Unlock()
 	if err != nil {
@@ -124,7 +132,6 @@ func (j *Journal) Begin(e *Entry) error {
 		// The line may be there all the same, and must not look like a call in flight.
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		delete(j.open, e.ID)
 		j.owe(e, End{Outcome: "unavailable", Reason: ReasonUnwritable, Duration: time.Since(e.Time)})
 		return err
 	}
@@ -141,6 +148,9 @@ func (j *Journal) End(e *Entry, end End) error {
 	line := newLine()
 	defer line.free()
 	line.end(e, end)
+	if j.easy(line.bytes, func() { j.open.end(e.ID) }) {
+		return nil
+	}
 	j.mu.Lock()
 	if j.closed {
 		j.mu.Unlock()
@@ -150,7 +160,7 @@ func (j *Journal) End(e *Entry, end End) error {
 	if err != nil {
 		j.owe(e, end)
 	}
-	delete(j.open, e.ID)
+	j.open.end(e.ID)
 	j.mu.Unlock()
 	if err != nil {
 		return err
@@ -170,6 +180,9 @@ func (j *Journal) Refuse(e *Entry, end End) error {
 	line := newLine()
 	defer line.free()
 	line.call(e, end)
+	if j.easy(line.bytes, func() {}) {
+		return nil
+	}
 	j.mu.Lock()
 	b, err := j.append(line.bytes)
 	if err != nil && !j.closed {
@@ -191,8 +204,8 @@ func (j *Journal) Close() error {
 	if j.closed {
 		return ErrClosed
 	}
-	for _, e := range j.open {
-		j.owe(&e, End{Dispatched: true, Outcome: OutcomeUnknown, Reason: ReasonHostStopped, Duration: time.Since(e.Time)})
+	for _, e := range j.open.all {
+		j.owe(e, End{Dispatched: true, Outcome: OutcomeUnknown, Reason: ReasonHostStopped, Duration: time.Since(e.Time)})
 	}
 	var err error
 	if len(j.owed) > 0 || j.missed > 0 {
@@ -207,11 +220,29 @@ func (j *Journal) Close() error {
 
 // owe keeps a call whose last line could not be written. The mutex is held.
 func (j *Journal) owe(e *Entry, end End) {
-	delete(j.open, e.ID)
+	defer j.open.end(e.ID)
 	line := newLine()
 	defer line.free()
 	line.call(e, end) // whole: the file with its begin may be gone when it is written
 	j.owed = append(j.owed, slices.Clone(line.bytes))
+}
+
+// easy appends a line where nothing has to be done about the file first, and then
+// notes what the line says. It lets others append at the same time: a lock that is
+// held exclusively while the system writes makes a queue of all callers whenever the
+// one that holds it loses its processor. False: nothing was written that counts,
+// and the line is for append.
+func (j *Journal) easy(line []byte, note func()) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if j.full || j.closed || j.file == nil || j.unwell != nil || j.missed > 0 || len(j.owed) > 0 || !j.file.takes(int64(len(line)), time.Now(), j) {
+		return false
+	}
+	if err := j.file.append(line); err != nil {
+		return false // it is tried again, and said
+	}
+	note()
+	return true
 }
 
 // append writes a line; who needs it on disk waits for the batch. The mutex is held.
@@ -231,15 +262,20 @@ func (j *Journal) append(line []byte) (*batch, error) {
 // ready sees to a file that takes a line of that many bytes: there, whole, neither
 // too large nor too old, and with nothing owed. The mutex is held.
 func (j *Journal) ready(need int64) error {
-	if j.file != nil {
+	now := time.Now()
+	if j.file != nil && now.Sub(j.file.looked) >= lookEvery {
+		j.file.looked = now
 		if err := j.file.intact(); err != nil {
 			j.opts.Logger.Error("the journal's file was taken away or cut by another; what it held may be lost, calls in flight are written again",
 				"file", j.file.path, "error", err)
 			j.abandon()
 		}
 	}
-	if j.file != nil && (j.file.size+need > j.segment || time.Since(j.file.made) > j.age) {
+	if j.file != nil && (j.file.size.Load()+need > j.segment || now.Sub(j.file.made) > j.age) {
 		_ = j.retire()
+	}
+	if j.file != nil && j.file.torn.Load() && j.file.mend() != nil {
+		j.abandon()
 	}
 	if j.file == nil {
 		if err := j.create(); err != nil {
@@ -256,7 +292,7 @@ func (j *Journal) ready(need int64) error {
 	if j.missed > 0 {
 		line := newLine()
 		defer line.free()
-		line.gap(gap{Time: time.Now(), Refusals: j.missed})
+		line.gap(gap{Time: now, Refusals: j.missed})
 		if err := j.write(line.bytes); err != nil {
 			return err
 		}
@@ -271,8 +307,8 @@ func (j *Journal) create() error {
 	var head []byte
 	line := newLine()
 	defer line.free()
-	for _, e := range j.open {
-		line.begin(&e)
+	for _, e := range j.open.all {
+		line.begin(e)
 		head = append(head, line.bytes...)
 	}
 	if err := os.MkdirAll(j.opts.Dir, 0o700); err != nil {
@@ -311,7 +347,7 @@ func (j *Journal) write(line []byte) error {
 		j.recovered()
 		return nil
 	}
-	if !outOfSpace(err) || j.file.torn {
+	if !outOfSpace(err) || j.file.torn.Load() {
 		j.abandon()
 	}
 	return j.fail(err)

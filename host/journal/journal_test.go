@@ -243,6 +243,7 @@ func TestTakenAway(t *testing.T) {
 			if err := take(dir); err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(2 * lookEvery) // or it is not looked at yet
 			if err := j.End(e, good); err != nil {
 				t.Fatal(err)
 			}
@@ -314,7 +315,7 @@ func TestFullSync(t *testing.T) {
 	}
 	for { // until all have written and wait for the second
 		j.mu.Lock()
-		n := len(j.open)
+		n := len(j.open.all)
 		j.mu.Unlock()
 		if n == callers+1 {
 			break

@@ -212,8 +212,22 @@ func (l *line) number(name string, value int64) {
 }
 
 func (l *line) quote(s string) {
+	if len(s) <= maxText && plain(s) { // ids, digests, slugs and most names
+		l.bytes = append(append(append(l.bytes, '"'), s...), '"')
+		return
+	}
 	// Bytes that are no UTF-8 have been replaced where there is an error.
 	l.bytes, _ = jsontext.AppendQuote(l.bytes, shorten(s))
+}
+
+// plain says whether a string stands in JSON as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // seal closes the line's one member and the line.
