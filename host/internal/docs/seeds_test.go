@@ -1,0 +1,148 @@
+package docs
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// told are the functions whose arguments reach people or clients as what is wrong: from
+// which argument on. In the log that is what is written as an error or a warning, with
+// the texts among its attributes.
+var told = map[string]int{
+	"errors.New": 0, "net/http.Error": 1,
+	"google.golang.org/grpc/status.Error": 1, "google.golang.org/grpc/status.Errorf": 1,
+	"(*log/slog.Logger).Error": 0, "(*log/slog.Logger).Warn": 0,
+	"(*log/slog.Logger).ErrorContext": 1, "(*log/slog.Logger).WarnContext": 1,
+	module + "host/doctor.warning": 1, module + "host/doctor.problem": 1,
+}
+
+// shown are the fields that reach people or clients as what is wrong, by their type.
+var shown = map[string][]string{
+	"github.com/hashicorp/hcl/v2.Diagnostic": {"Summary", "Detail"},
+	module + "shared/provider.Diagnostic":    {"Summary", "Detail"},
+	module + "host/rpc.Error":                {"Message"},
+	module + "host/importer.Entry":           {"Error"},
+	module + "host/importer.File":            {"Problem"},
+}
+
+// elsewhere are the fields whose texts docs/reference has: what an attribute is for,
+// which a message about its absence repeats.
+var elsewhere = map[string][]string{
+	module + "host/config.attribute":     {"usage"},
+	module + "shared/provider.Attribute": {"Description"},
+}
+
+// collect finds what the code of one system can say is wrong.
+func collect(s *source, found map[string]string) {
+	c := &collector{
+		flow: follow(s), found: found, seen: map[visit]bool{}, given: map[any][]*types.Var{}, documented: map[*types.Var]bool{},
+	}
+	for name, fields := range elsewhere {
+		for _, field := range c.fields(name, fields) {
+			c.documented[field] = true
+		}
+	}
+	for name, fields := range shown {
+		for _, field := range c.fields(name, fields) {
+			c.variable(field, true)
+		}
+	}
+	for _, file := range s.syntax {
+		for _, d := range file.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == "Error" && fn.Recv != nil {
+				c.results(s.info.Defs[fn.Name], true)
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				c.says(call)
+			}
+			return true
+		})
+	}
+}
+
+// fields are those of a struct by their names; none of a type that is not loaded.
+func (c *collector) fields(name string, fields []string) []*types.Var {
+	dot := strings.LastIndexByte(name, '.')
+	in := c.packages[name[:dot]]
+	if in == nil {
+		return nil
+	}
+	of := in.Scope().Lookup(name[dot+1:])
+	if of == nil {
+		return nil
+	}
+	layout, ok := of.Type().Underlying().(*types.Struct)
+	if !ok {
+		return nil
+	}
+	var found []*types.Var
+	for field := range layout.Fields() {
+		if slices.Contains(fields, field.Name()) {
+			found = append(found, field)
+		}
+	}
+	return found
+}
+
+// says follows the arguments of a call that tells somebody something.
+func (c *collector) says(call *ast.CallExpr) {
+	fn, ok := c.callee(call).(*types.Func)
+	if !ok {
+		return
+	}
+	name := fn.FullName()
+	at, known := told[name]
+	switch {
+	case name == "fmt.Errorf":
+		c.text(call, true)
+		return
+	case strings.HasPrefix(name, "fmt.Fprint") && toStderr(call.Args[0]):
+		if strings.HasSuffix(name, "f") {
+			c.text(call.Args[1], true)
+			c.verbs(call.Args[1], call.Args[2:])
+			return
+		}
+		at, known = 1, true
+	case strings.HasPrefix(name, "(*log/slog.Logger).Log"):
+		if c.quiet(call.Args[1]) {
+			return
+		}
+		at, known = 2, true
+	}
+	if !known {
+		return
+	}
+	for i, arg := range call.Args[min(at, len(call.Args)):] {
+		c.text(arg, i == 0)
+	}
+}
+
+// quiet says whether a level of the log is one of those below a warning, whatever
+// happens.
+func (c *collector) quiet(level ast.Expr) bool {
+	if v := c.info.Types[level].Value; v != nil {
+		return constant.Compare(v, token.LSS, constant.MakeInt64(int64(slog.LevelWarn)))
+	}
+	from := c.from[c.object(level)]
+	return len(from) > 0 && !slices.ContainsFunc(from, func(e ast.Expr) bool { return !c.quiet(e) })
+}
+
+// questions are what is asked on standard error, and what it is told of success: nothing
+// is wrong.
+var questions = []string{
+	"Import … servers from … (…)? [y/N]", "Value of … (it is not shown):", "Nothing was imported.", "drawbridge: …",
+	"drawbridge: fresh servers were started for this command; their state ends with it",
+}
+
+// toStderr says whether a writer is standard error, by its name.
+func toStderr(w ast.Expr) bool {
+	name := types.ExprString(w)
+	return slices.ContainsFunc([]string{"Stderr", "stderr", "std.err", "OrStderr"}, func(s string) bool { return strings.Contains(name, s) })
+}
