@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drawbridge-mcp/drawbridge/host/clientfile"
 	"github.com/drawbridge-mcp/drawbridge/host/config"
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/secretstore"
@@ -19,16 +20,18 @@ type suggest func(g *globals, cmd *cobra.Command, before []string) []string
 // arguments are what a command's arguments may be, by its path without "drawbridge".
 // Commands that are not here take none that can be told, and no files either.
 var arguments = map[string]suggest{
-	"status":       first(enabledProviders),
-	"restart":      first(enabledProviders),
-	"logs":         first(enabledProviders),
-	"lock":         others(enabledProviders),
-	"call":         atPlace(enabledProviders, toolsOfProvider),
-	"access":       atPlace(principals, everyTool),
-	"token new":    first(principals),
-	"secret set":   first(secretNames),
-	"secret rm":    first(secretNames),
-	"calls settle": atPlace(nil, words("ok", "not-run")),
+	"status":        first(enabledProviders),
+	"restart":       first(enabledProviders),
+	"logs":          first(enabledProviders),
+	"lock":          others(enabledProviders),
+	"call":          atPlace(enabledProviders, toolsOfProvider),
+	"access":        atPlace(principals, everyTool),
+	"token new":     first(principals),
+	"secret set":    first(secretNames),
+	"secret rm":     first(secretNames),
+	"calls settle":  atPlace(nil, words("ok", "not-run")),
+	"client add":    first(words(clientfile.Kinds()...)),
+	"client remove": first(words(clientfile.Kinds()...)),
 }
 
 // flagValues are what the values of flags may be, wherever a command has the flag.
@@ -38,6 +41,7 @@ var flagValues = map[string]suggest{
 	"principal":        principals,
 	"host":             hostIDs,
 	"outcome":          words(outcomes...),
+	"client":           words(clientNames()...),
 	"log-level":        words("debug", "info", "warn", "error"),
 	"containment-tier": words("pidns", "subreaper"),
 }

@@ -48,7 +48,7 @@ same name that says something else is a conflict, and is reported.
 The servers are added to the configuration (see --config), or to a new file in
 $XDG_CONFIG_HOME/drawbridge/ where there is none yet; --out names another file.
 
-Clients: ` + clientNames() + `.
+Clients: ` + strings.Join(clientNames(), ", ") + `.
 
 Exit codes: 0 all imported, 2 some entries were not, 1 no file could be used and
 nothing was written.`,
@@ -64,12 +64,12 @@ nothing was written.`,
 	return g.wantsJSON(cmd)
 }
 
-func clientNames() string {
+func clientNames() []string {
 	names := make([]string, len(importer.Clients))
 	for i, c := range importer.Clients {
 		names[i] = string(c)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // init imports what the flags or the user name.
@@ -105,7 +105,7 @@ func (g *globals) prepareInit(ctx context.Context, f *initFlags) error {
 	if f.client != "" {
 		client, ok := importer.ParseClient(f.client)
 		if !ok {
-			return fmt.Errorf("--client %q: the clients are %s", f.client, clientNames())
+			return fmt.Errorf("--client %q: the clients are %s", f.client, strings.Join(clientNames(), ", "))
 		}
 		f.Client = client
 	}
