@@ -85,6 +85,7 @@ var verdicts = []struct {
 
 	{"failed", "providers", Facts{Starts: []Start{{Provider: "a", Failure: "no"}}}, Problem, "no", "drawbridge logs a"},
 	{"cannot work", "providers", Facts{Starts: []Start{{Provider: "a", Fault: true, Failure: "no"}}}, Problem, "no", "mend"},
+	{"declared after the host began", "providers", Facts{Starts: []Start{{Provider: "a", Absent: true}}}, Problem, "does not have it", "start it again"},
 	{"slow", "providers", Facts{Starts: []Start{{Provider: "a", Took: 40 * time.Second, Known: true, Tools: 1}}}, Warning, "40s", "eager"},
 	{"near its limit", "providers", Facts{Starts: []Start{{Provider: "a", Took: 6 * time.Second, Limit: 10 * time.Second, Known: true, Tools: 1}}}, Warning, "6s", "eager"},
 	{"empty", "providers", Facts{Starts: []Start{{Provider: "a", Known: true}}}, Warning, "no tool", "except"},

@@ -171,6 +171,8 @@ type Start struct {
 	// state there.
 	Running bool
 	State   string
+	// Absent says that the host which runs does not know it: it has read an older file.
+	Absent bool
 	// Skipped says that it was not to be started.
 	Skipped bool
 	// Failure is why it did not start, "" if it did; Fault says that it was not tried,

@@ -161,9 +161,11 @@ func judgeStart(s Start) Finding {
 	took := s.Took.Round(10 * time.Millisecond)
 	switch {
 	case s.Fault:
-		return problem(s.Provider, s.Failure, "mend what it names; docs/troubleshoot.md has the message")
+		return problem(s.Provider, s.Failure, "mend what it names; docs/troubleshoot has the message")
+	case s.Absent:
+		return problem(s.Provider, "the running host does not have it: it read the configuration before this was in it", "end that host and start it again")
 	case s.Failure != "":
-		return problem(s.Provider, s.Failure, "drawbridge logs "+s.Provider+" has what its server wrote; docs/troubleshoot.md has the message")
+		return problem(s.Provider, s.Failure, "drawbridge logs "+s.Provider+" has what its server wrote; docs/troubleshoot has the message")
 	case s.Running && s.Known && s.Tools == 0:
 		return noTools(s.Provider, s.State+" in the running host")
 	case s.Running:

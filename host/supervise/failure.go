@@ -1,7 +1,9 @@
 package supervise
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode"
@@ -57,15 +59,23 @@ func Ended(subject string, s provider.ExitStatus) string {
 	return fmt.Sprintf("%s exited with code %d", subject, s.Code)
 }
 
-// LastLine is the last line of text that is not blank, as a person may read it:
-// without control characters, cut to a few hundred bytes.
+// LastLine is the last line of text that says something, as a person may read it:
+// without control characters, cut to a few hundred bytes. What npm tells of itself when
+// the server that it ran is gone is passed over, where there is anything else.
 func LastLine(text string) string {
-	text = strings.TrimRightFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
-	if i := strings.LastIndexAny(text, "\r\n"); i >= 0 {
-		text = text[i+1:]
+	last := ""
+	for _, line := range slices.Backward(strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' })) {
+		line = clean(line, maxLastLine)
+		if line != "" && !strings.HasPrefix(line, npmNotice) {
+			return line
+		}
+		last = cmp.Or(last, line)
 	}
-	return clean(text, maxLastLine)
+	return last
 }
+
+// npmNotice begins the lines in which npm tells of its own news.
+const npmNotice = "npm notice"
 
 // clean makes foreign text fit to stand in a sentence.
 func clean(text string, most int) string {

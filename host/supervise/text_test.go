@@ -47,6 +47,8 @@ func TestLastLine(t *testing.T) {
 		"one\ntwo\r\n\n \n":            "two",
 		"progress 1%\rprogress 2%":     "progress 2%",
 		"a\x1b[31mred\x1b[0m\x00 \xff": "a[31mred[0m \uFFFD",
+		"Error: no such folder\nnpm notice\nnpm notice New version of npm\nnpm notice": "Error: no such folder",
+		"npm notice New version of npm\nnpm notice":                                    "npm notice",
 	} {
 		if got := LastLine(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)

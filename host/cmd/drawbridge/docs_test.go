@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // The places of a page in which a command line may stand: a block of a shell, a span in
@@ -113,6 +116,65 @@ func commandsIn(text string) (lines []string) {
 
 // placeholders stand in a line for what has to be of another type than text.
 var placeholders = strings.NewReplacer("[", "", "]", "", "LINES", "10")
+
+// TestEveryMistakeInACommandLineHasARemedy makes every kind of mistake at every command,
+// and looks the message up in the page; a row that none of them is for fails too.
+func TestEveryMistakeInACommandLineHasARemedy(t *testing.T) {
+	_, table, _ := strings.Cut(manualPages(t)["docs/troubleshoot/hosts.md"], "| message of the flags |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	used := map[string]bool{}
+	var forms []*regexp.Regexp
+	for _, m := range codeSpan.FindAllStringSubmatch(table, -1) {
+		if !strings.Contains(m[1], "…") { // what to do
+			continue
+		}
+		form := strings.ReplaceAll(regexp.QuoteMeta(m[1]), "…", `.+`)
+		forms = append(forms, regexp.MustCompile(`(?s)^drawbridge: `+form+`(\n\nDid you mean|; it is used as: |; see '|\n?$)`))
+	}
+	lines := append(mistakes(newRoot(process{}), nil),
+		[]string{"nope"}, []string{"logs", "x", "-n", "many"}, []string{"plan", "--refresh", "--offline"}, []string{"calls", "settle", "x", "ok"})
+	for _, args := range lines {
+		var said strings.Builder
+		if code := run(t.Context(), args, process{in: strings.NewReader(""), out: io.Discard, err: &said}); code != exitError {
+			t.Errorf("%q ended with %d: %s", args, code, said.String())
+		}
+		if strings.Contains(said.String(), "; there are ") {
+			continue // a message of our own
+		}
+		found := false
+		for _, form := range forms {
+			if form.MatchString(said.String()) {
+				found, used[form.String()] = true, true
+			}
+		}
+		if !found {
+			t.Errorf("%q: no row is for %s", args, said.String())
+		}
+	}
+	for _, form := range forms {
+		if !used[form.String()] {
+			t.Errorf("nothing says %s", form)
+		}
+	}
+}
+
+// mistakes are command lines that are refused before anything is done.
+func mistakes(cmd *cobra.Command, path []string) (lines [][]string) {
+	with := func(more ...string) { lines = append(lines, append(slices.Clone(path), more...)) }
+	with("--no-such-flag")
+	with("-Z")
+	with("--config")
+	if many := []string{"a", "b", "c", "d", "e"}; cmd.ValidateArgs(many) != nil {
+		with(many...)
+	}
+	if cmd.ValidateArgs(nil) != nil {
+		with()
+	}
+	for _, sub := range cmd.Commands() {
+		lines = append(lines, mistakes(sub, append(slices.Clone(path), sub.Name()))...)
+	}
+	return lines
+}
 
 // parses gives a line to the commands. A line in the running text may only name a
 // command, without its arguments.

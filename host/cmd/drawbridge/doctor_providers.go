@@ -292,7 +292,7 @@ func (x *examination) start(ctx context.Context, h *host, spec session.Spec, run
 			out.Failure = state.State + " in the running host: " + state.Reason
 		}
 	case runs:
-		out.Failure = "the running host does not have it: its configuration was read before; restart the host"
+		out.Absent = true
 	case x.offline:
 		out.Skipped = true
 	default:

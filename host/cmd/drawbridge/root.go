@@ -65,6 +65,7 @@ func newRoot(std process) *cobra.Command {
 		newVersion(g),
 	)
 	group(root)
+	explain(root)
 	addCompletions(g, root, "")
 	return root
 }
