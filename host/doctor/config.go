@@ -1,6 +1,9 @@
 package doctor
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 func judgeConfig(f Facts) []Finding {
 	c := f.Config
@@ -8,7 +11,7 @@ func judgeConfig(f Facts) []Finding {
 		return nil
 	}
 	if c.Path == "" {
-		return []Finding{problem("", c.Missing, "write one (docs/providers.md has blocks to copy), or name it with --config")}
+		return []Finding{problem("", c.Missing, "bring what your clients have with drawbridge init, write one (docs/providers.md has blocks to copy), or name yours with --config")}
 	}
 	var all []Finding
 	errors := 0
@@ -31,12 +34,21 @@ func judgeConfig(f Facts) []Finding {
 	return all
 }
 
+// usable says whether the configuration is there and has no mistakes that keep a host
+// from starting. Without facts about it there is nothing to say.
+func (c *Config) usable() bool {
+	if c == nil {
+		return true
+	}
+	return c.Path != "" && !slices.ContainsFunc(c.Mistakes, func(m Mistake) bool { return !m.Warning })
+}
+
 // remedyOf is the detail of a diagnostic, which says what to do.
 func remedyOf(m Mistake) string {
 	if m.Detail != "" {
 		return m.Detail
 	}
-	return "see the line, and docs/troubleshoot.md"
+	return "see the line, and docs/troubleshoot"
 }
 
 // count is a number with its noun.

@@ -23,7 +23,7 @@ var verdicts = []struct {
 	want         Verdict
 	says, remedy string
 }{
-	{"none found", "config", Facts{Config: &Config{Missing: "no configuration: looked for a"}}, Problem, "no configuration", "--config"},
+	{"none found", "config", Facts{Config: &Config{Missing: "no configuration: looked for a"}}, Problem, "no configuration", "drawbridge init"},
 	{"mistake", "config", Facts{Config: &Config{Path: "p", Mistakes: []Mistake{{Where: "p:3", Summary: "Bad", Detail: "Do so."}}}}, Problem, "Bad", "Do so."},
 	{"mistake without a detail", "config", Facts{Config: &Config{Path: "p", Mistakes: []Mistake{{Summary: "Bad"}}}}, Problem, "Bad", "troubleshoot"},
 	{"valid", "config", Facts{Config: &Config{Path: "p", Providers: 3, Disabled: 1}}, OK, "3 providers, 1 of them not enabled", ""},
@@ -55,6 +55,7 @@ var verdicts = []struct {
 	{"all locked", "plugins", Facts{Lock: &Lock{Exists: true}}, OK, "has what providers list", ""},
 
 	{"command missing", "commands", Facts{Commands: []Command{{Provider: "a", Name: "x", Wrong: "x is nowhere"}}}, Problem, "nowhere", "PATH"},
+	{"path of a command wrong", "commands", Facts{Commands: []Command{{Provider: "a", Name: "./x", Wrong: "./x is not there"}}}, Problem, "not there", "correct the path"},
 	{"command found", "commands", Facts{Commands: []Command{{Provider: "a", Name: "x", Path: "/bin/x"}}}, OK, "/bin/x, by this terminal's PATH", ""},
 	{"command on its own PATH", "commands", Facts{Commands: []Command{{Provider: "a", Name: "x", Path: "/o/x", OwnPath: true}}}, OK, "PATH in its env", ""},
 	{"no node", "commands", Facts{Commands: []Command{{Provider: "a", Name: "npx", Path: "/bin/npx", NeedsNode: true, Npx: "10"}}}, Problem, "needs node", "Node 20"},

@@ -76,13 +76,18 @@ func judgeCommands(f Facts) []Finding {
 		if c.OwnPath {
 			whose = "the PATH in its env"
 		}
-		if c.Path == "" {
+		byPath := strings.ContainsAny(c.Name, `/\`)
+		switch {
+		case c.Path == "" && byPath:
+			all = append(all, problem(c.Provider, c.Wrong, "correct the path, which is relative to the folder of the file, or chmod +x what stands there"))
+			continue
+		case c.Path == "":
 			all = append(all, problem(c.Provider, c.Wrong,
 				"install it, give its whole path as command, or set PATH in env; a service has another PATH than a terminal"))
 			continue
 		}
 		found := fmt.Sprintf("%s is %s", c.Name, c.Path)
-		if !strings.ContainsAny(c.Name, `/\`) {
+		if !byPath {
 			found += ", by " + whose
 		}
 		all = append(all, ok(c.Provider, found))

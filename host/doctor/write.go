@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +12,9 @@ type Report struct {
 	// Verdict is the worst of the findings.
 	Verdict  Verdict   `json:"verdict"`
 	Findings []Finding `json:"findings"`
+	// Unseen are the titles of groups that could not be looked at, because the
+	// configuration has mistakes or is not there.
+	Unseen []string `json:"unseen,omitempty"`
 }
 
 // NewReport makes the report of facts.
@@ -19,7 +23,16 @@ func NewReport(f Facts) Report {
 	if all == nil {
 		all = []Finding{}
 	}
-	return Report{Verdict: Worst(all), Findings: all}
+	r := Report{Verdict: Worst(all), Findings: all}
+	if f.Config.usable() {
+		return r
+	}
+	for _, g := range Groups {
+		if !slices.ContainsFunc(all, func(f Finding) bool { return f.Check == g.Name }) {
+			r.Unseen = append(r.Unseen, g.Title)
+		}
+	}
+	return r
 }
 
 // Write prints the report for people: a heading for each group that has something to
@@ -54,6 +67,9 @@ func (r Report) Write(w io.Writer) error {
 		case Warning:
 			warnings++
 		}
+	}
+	if len(r.Unseen) > 0 {
+		fmt.Fprintf(&b, "\nnot looked at without a valid configuration: %s\n", strings.Join(r.Unseen, ", "))
 	}
 	fmt.Fprintf(&b, "\n%s, %s\n", count(problems, "problem"), count(warnings, "warning"))
 	_, err := io.WriteString(w, b.String())

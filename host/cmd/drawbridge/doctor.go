@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ Exit codes: 0 all is fine, 2 there are warnings, 1 there are problems.`,
   drawbridge doctor --offline --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			x := &examination{g: g, offline: offline, log: io.Discard}
+			x := &examination{g: g, offline: offline, log: io.Discard, faults: map[string][]string{}}
 			if cmd.Flags().Changed("log-level") {
 				x.log = g.std.err
 			}
@@ -75,6 +76,8 @@ type examination struct {
 	log   io.Writer
 	facts doctor.Facts
 	cfg   *config.Config
+	// faults are what keeps providers from starting, by their slugs.
+	faults map[string][]string
 	// used are the secrets that providers name.
 	used secretUse
 }
@@ -122,7 +125,8 @@ func (x *examination) examine(ctx context.Context) {
 func (x *examination) readConfig() string {
 	path, err := x.g.configPath()
 	if err != nil {
-		x.facts.Config = &doctor.Config{Missing: err.Error()}
+		what, _, _ := strings.Cut(err.Error(), "; ") // the remedy is the doctor's
+		x.facts.Config = &doctor.Config{Missing: what}
 		return ""
 	}
 	cfg, diags := config.Load(path)

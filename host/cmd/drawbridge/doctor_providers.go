@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -63,7 +64,9 @@ func (x *examination) askBuiltin(ctx context.Context) (valid bool) {
 		for _, d := range ready.faults {
 			if d.Severity == hcl.DiagWarning { // what keeps it from starting is told where it would start
 				x.mistakes(hcl.Diagnostics{d})
+				continue
 			}
+			x.faults[p.Slug] = append(x.faults[p.Slug], clauseOf(d))
 		}
 		if c, ok := commandOf(ctx, p, ready, versions); ok {
 			x.facts.Commands = append(x.facts.Commands, c)
@@ -285,7 +288,7 @@ func (x *examination) start(ctx context.Context, h *host, spec session.Spec, run
 	state, there := states[spec.Provider]
 	switch {
 	case spec.Fault != nil:
-		out.Fault, out.Failure = true, spec.Fault.Cause
+		out.Fault, out.Failure = true, cmp.Or(strings.Join(x.faults[spec.Provider], "\n"), spec.Fault.Cause)
 	case runs && there:
 		out.Running, out.State = true, state.State
 		if state.State == string(supervise.Failed) || state.State == string(supervise.Backoff) {

@@ -213,13 +213,17 @@ func (out *prepared) fault(p *config.Provider, phase supervise.Phase, diags ...*
 		if d.Severity != hcl.DiagError {
 			continue
 		}
-		cause := d.Summary
-		if d.Detail != "" {
-			cause += ": " + d.Detail
-		}
-		out.spec.Fault = &supervise.Failure{Provider: p.Slug, Label: p.Label, Where: place(d.Subject, p.Range), Phase: phase, Cause: cause}
+		out.spec.Fault = &supervise.Failure{Provider: p.Slug, Label: p.Label, Where: place(d.Subject, p.Range), Phase: phase, Cause: clauseOf(d)}
 		return
 	}
+}
+
+// clauseOf is a diagnostic as one clause.
+func clauseOf(d *hcl.Diagnostic) string {
+	if d.Detail == "" {
+		return d.Summary
+	}
+	return d.Summary + ": " + d.Detail
 }
 
 // place is file:line of a diagnostic, or of the provider's block.
