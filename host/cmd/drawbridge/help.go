@@ -29,7 +29,9 @@ supervised process of its own, and is the one MCP server that clients know.
 
 What crosses the bridge is what the file on disk declares, and nothing else.`
 
-const rootExample = `  drawbridge validate                  every mistake in providers.hcl, with its place
+const rootExample = `  drawbridge init                      bring the servers that your clients have in their files
+  drawbridge client add cursor         let a client use this host
+  drawbridge validate                  every mistake in providers.hcl, with its place
   drawbridge doctor                    what is wrong, and what to do about it
   drawbridge serve                     run the host; it prints its URL and where the token is
   drawbridge serve --stdio             run it for the one client that starts it
