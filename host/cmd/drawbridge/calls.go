@@ -112,7 +112,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 
 // openIndex opens the index of the state dir that is meant, brought to the files.
 func (g *globals) openIndex(cmd *cobra.Command) (*journal.Index, error) {
-	state, err := g.journalDir(cmd)
+	state, err := g.stateDirHere(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -129,10 +129,10 @@ func (g *globals) openIndex(cmd *cobra.Command) (*journal.Index, error) {
 	return x, nil
 }
 
-// journalDir is the state dir whose journal is meant: that of the host with --host;
+// stateDirHere is the state dir whose files are meant: that of the host with --host;
 // else of the hosts of this configuration, or its own where none runs. Hosts of other
 // configurations are meant only where there is none here.
-func (g *globals) journalDir(cmd *cobra.Command) (string, error) {
+func (g *globals) stateDirHere(cmd *cobra.Command) (string, error) {
 	path, err := g.configPath()
 	if g.host != "" || err != nil {
 		return g.stateDir(cmd)

@@ -24,7 +24,7 @@ func newLogs(g *globals) *cobra.Command {
 		Long: `Prints the end of STATE_DIR/logs/PROVIDER.log and of the files that it was rotated to.
 Each line has its time and the ordinal of the instance that wrote it. With -f it
 goes on with what is added, across rotations and restarts of the host. It needs
-no running host: without one the state dir is the configuration's.
+no running host: without one of this configuration the state dir is the configuration's.
 
 Exit codes: 0 printed, 1 there is no such log.`,
 		Args: cobra.ExactArgs(1),
@@ -33,7 +33,7 @@ Exit codes: 0 printed, 1 there is no such log.`,
 			if err != nil {
 				return err
 			}
-			state, err := g.stateDir(cmd)
+			state, err := g.stateDirHere(cmd)
 			if err != nil {
 				return err
 			}
