@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ const manual = "docs/troubleshoot/"
 // It begins where people and clients are told something (told and shown in
 // seeds_test.go: errors, diagnostics with their details, what is written to standard
 // error and logged as a warning or an error, the errors of JSON-RPC, HTTP and gRPC, what
-// doctor finds and advises, why an entry is not imported) and goes back through
+// doctor finds and advises, what an import says of an entry, why access is denied) and goes back through
 // variables, fields, parameters and results to the texts that may end there. Constants
 // are resolved; what is put together of pieces is found as a whole with "…" for what is
 // only known when it is printed, and its pieces by themselves where they have two words.
@@ -112,7 +113,13 @@ func printed(t *testing.T) map[string]string {
 	exports := exportsOf(t, "./host/...", "./plugins/...", "./shared/...")
 	found := map[string]string{}
 	for _, goos := range systems {
-		collect(load(t, goos, all, exports), found)
+		code := load(t, goos, all, exports)
+		collect(code, found)
+		if goos == runtime.GOOS {
+			for _, name := range strangers(code) {
+				t.Errorf("there is no %s any more, of which this test looks for messages", name)
+			}
+		}
 	}
 	return found
 }

@@ -26,8 +26,16 @@ var shown = map[string][]string{
 	"github.com/hashicorp/hcl/v2.Diagnostic": {"Summary", "Detail"},
 	module + "shared/provider.Diagnostic":    {"Summary", "Detail"},
 	module + "host/rpc.Error":                {"Message"},
-	module + "host/importer.Entry":           {"Error"},
-	module + "host/importer.File":            {"Problem"},
+	module + "host/importer.FileError":       {"Problem"},
+	module + "host/importer.Found":           {"Problem"},
+	module + "host/importer.Note":            {"Text"},
+	module + "host/importer.Input":           {"Unsupported"},
+	module + "host/importer.Result":          {"Reason"},
+	module + "host/importer.Entry":           {"Error", "Off"},
+	module + "host/access.Decision":          {"Why"},
+	module + "host/plan.Hidden":              {"Reason"},
+	module + "host/journal.Lost":             {"Why"},
+	module + "host/containment.Finding":      {"Why"},
 }
 
 // elsewhere are the fields whose texts docs/reference has: what an attribute is for,
@@ -89,6 +97,31 @@ func (c *collector) fields(name string, fields []string) []*types.Var {
 		}
 	}
 	return found
+}
+
+// strangers are the names above that nothing in the code has any more: what they stood
+// for would not be looked at.
+func strangers(s *source) (names []string) {
+	c := &collector{flow: &flow{source: s}}
+	for _, table := range []map[string][]string{shown, elsewhere} {
+		for name, fields := range table {
+			if len(c.fields(name, fields)) != len(fields) {
+				names = append(names, name)
+			}
+		}
+	}
+	used := map[string]bool{}
+	for _, o := range s.info.Uses {
+		if fn, ok := o.(*types.Func); ok {
+			used[fn.FullName()] = true
+		}
+	}
+	for name := range told {
+		if strings.HasPrefix(name, module) && !used[name] {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // says follows the arguments of a call that tells somebody something.
