@@ -118,3 +118,32 @@ func anchorOf(heading string) string {
 	}
 	return b.String()
 }
+
+// TestTablesAreWhole looks for rows that lack a cell, or have one too many: whoever
+// reads the page would see a piece of the table as text.
+func TestTablesAreWhole(t *testing.T) {
+	rows := 0
+	for name, text := range pages(t) {
+		cells := 0
+		for i, line := range strings.Split(fenced.ReplaceAllStringFunc(text, blank), "\n") {
+			if !strings.HasPrefix(line, "|") {
+				cells = 0
+				continue
+			}
+			rows++
+			n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|")
+			if cells == 0 {
+				cells = n
+			}
+			if n != cells || !strings.HasSuffix(line, "|") {
+				t.Errorf("%s:%d: a row of %d cells in a table of %d: %s", name, i+1, n-1, cells-1, line)
+			}
+		}
+	}
+	if rows < 500 {
+		t.Errorf("only %d rows were found: the search is broken", rows)
+	}
+}
+
+// blank keeps the lines of a text and nothing in them.
+func blank(text string) string { return strings.Repeat("\n", strings.Count(text, "\n")) }
