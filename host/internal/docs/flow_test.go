@@ -49,14 +49,28 @@ func follow(s *source) *flow {
 			}
 		}
 	}
-	for of, calls := range f.through {
-		for _, fn := range f.functions(of, map[types.Object]bool{}) {
-			for _, call := range calls {
-				f.bind(call, f.signature(fn))
+	f.bindAll()
+	return f
+}
+
+// bindAll gives the parameters of functions that are values their arguments, until
+// nothing is added: an argument may be such a function itself.
+func (f *flow) bindAll() {
+	type binding struct{ fn, call any }
+	bound := map[binding]bool{}
+	for again := true; again; {
+		again = false
+		for of, calls := range f.through {
+			for _, fn := range f.functions(of, map[types.Object]bool{}) {
+				for _, call := range calls {
+					if !bound[binding{fn, call}] {
+						bound[binding{fn, call}], again = true, true
+						f.bind(call, f.signature(fn))
+					}
+				}
 			}
 		}
 	}
-	return f
 }
 
 // read takes in what one function does; in is the *types.Func or *ast.FuncLit.

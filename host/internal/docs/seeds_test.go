@@ -47,23 +47,41 @@ var elsewhere = map[string][]string{
 
 // collect finds what the code of one system can say is wrong.
 func collect(s *source, found map[string]string) {
-	c := &collector{
-		flow: follow(s), found: found, seen: map[visit]bool{}, given: map[any][]*types.Var{}, documented: map[*types.Var]bool{},
-	}
+	c := &collector{flow: follow(s), found: found, given: map[any][]*types.Var{}, documented: map[*types.Var]bool{}}
 	for name, fields := range elsewhere {
 		for _, field := range c.fields(name, fields) {
 			c.documented[field] = true
 		}
 	}
+	// Which parameters a function gives back may be found out after a call of it was
+	// followed; what is found then is found in the next round.
+	for known := -1; known < c.known(); {
+		known = c.known()
+		c.seen = map[visit]bool{}
+		c.round()
+	}
+}
+
+// known counts what the collector has found out.
+func (c *collector) known() int {
+	n := len(c.found)
+	for _, some := range c.given {
+		n += len(some)
+	}
+	return n
+}
+
+// round begins everywhere once.
+func (c *collector) round() {
 	for name, fields := range shown {
 		for _, field := range c.fields(name, fields) {
 			c.variable(field, true)
 		}
 	}
-	for _, file := range s.syntax {
+	for _, file := range c.syntax {
 		for _, d := range file.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == "Error" && fn.Recv != nil {
-				c.results(s.info.Defs[fn.Name], true)
+				c.results(c.info.Defs[fn.Name], true)
 			}
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
