@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"go/types"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -19,6 +20,12 @@ var told = map[string]int{
 	"(*log/slog.Logger).Error": 0, "(*log/slog.Logger).Warn": 0,
 	"(*log/slog.Logger).ErrorContext": 1, "(*log/slog.Logger).WarnContext": 1,
 	module + "host/doctor.warning": 1, module + "host/doctor.problem": 1,
+	module + "host/artifact.textBlock": 0, "github.com/mark3labs/mcp-go/mcp.NewTextContent": 0,
+}
+
+// givers are the functions of which every result is told.
+var givers = []string{
+	"(" + module + "host/plan.Report).Errors", module + "host/cmd/drawbridge.notes",
 }
 
 // shown are the fields that reach people or clients as what is wrong, by their type.
@@ -33,6 +40,7 @@ var shown = map[string][]string{
 	module + "host/importer.Result":          {"Reason"},
 	module + "host/importer.Entry":           {"Error", "Off"},
 	module + "host/access.Decision":          {"Why"},
+	module + "host/cmd/drawbridge.decision":  {"Why"},
 	module + "host/plan.Hidden":              {"Reason"},
 	module + "host/journal.Lost":             {"Why"},
 	module + "host/containment.Finding":      {"Why"},
@@ -80,8 +88,11 @@ func (c *collector) round() {
 	}
 	for _, file := range c.syntax {
 		for _, d := range file.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == "Error" && fn.Recv != nil {
-				c.results(c.info.Defs[fn.Name], true)
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				f, _ := c.info.Defs[fn.Name].(*types.Func)
+				if f != nil && (f.Name() == "Error" && fn.Recv != nil || slices.Contains(givers, f.FullName())) {
+					c.results(f, true)
+				}
 			}
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -134,8 +145,8 @@ func strangers(s *source) (names []string) {
 			used[fn.FullName()] = true
 		}
 	}
-	for name := range told {
-		if strings.HasPrefix(name, module) && !used[name] {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(told)), givers) {
+		if strings.Contains(name, module) && !used[name] {
 			names = append(names, name)
 		}
 	}
@@ -154,7 +165,7 @@ func (c *collector) says(call *ast.CallExpr) {
 	case name == "fmt.Errorf":
 		c.text(call, true)
 		return
-	case strings.HasPrefix(name, "fmt.Fprint") && toStderr(call.Args[0]):
+	case strings.HasPrefix(name, "fmt.Fprint") && c.toStderr(call.Args[0], map[types.Object]bool{}):
 		if strings.HasSuffix(name, "f") {
 			c.text(call.Args[1], true)
 			c.verbs(call.Args[1], call.Args[2:])
@@ -185,15 +196,25 @@ func (c *collector) quiet(level ast.Expr) bool {
 	return len(from) > 0 && !slices.ContainsFunc(from, func(e ast.Expr) bool { return !c.quiet(e) })
 }
 
-// questions are what is asked on standard error, and what it is told of success: nothing
+// questions are what is asked on standard error, and what is told of success: nothing
 // is wrong.
 var questions = []string{
+	"From … of …, kept until …; sha256 …", "[bytes … to … of …: this is the end]", "[bytes … to … of …; the next part begins at offset …]",
 	"Import … servers from … (…)? [y/N]", "Value of … (it is not shown):", "Nothing was imported.", "drawbridge: …",
 	"drawbridge: fresh servers were started for this command; their state ends with it",
 }
 
-// toStderr says whether a writer is standard error, by its name.
-func toStderr(w ast.Expr) bool {
+// toStderr says whether a writer is standard error, by its name, or that of what a
+// parameter gets.
+func (c *collector) toStderr(w ast.Expr, seen map[types.Object]bool) bool {
 	name := types.ExprString(w)
-	return slices.ContainsFunc([]string{"Stderr", "stderr", "std.err", "OrStderr"}, func(s string) bool { return strings.Contains(name, s) })
+	if slices.ContainsFunc([]string{"Stderr", "stderr", "std.err", "OrStderr"}, func(s string) bool { return strings.Contains(name, s) }) {
+		return true
+	}
+	v, ok := c.object(w).(*types.Var)
+	if !ok || v.IsField() || seen[v] {
+		return false
+	}
+	seen[v] = true
+	return slices.ContainsFunc(c.from[v], func(e ast.Expr) bool { return c.toStderr(e, seen) })
 }

@@ -351,8 +351,9 @@ func (c *collector) pattern(e ast.Expr) (string, bool) {
 var joining = []string{"and", "for", "in", "of", "at", "is", "by", "with", "from", "to", "the", "a"}
 
 // names are put into messages, which say the rest; "exit" and a number is not printed.
-var names = []string{"drawbridge/call_id", "the note", "the plugin", "the server", "the name … …", "… … (uid …)", "on stdio", "exit …", "mark", "guard", "an object",
-	"true or false", "some clients", "most clients"}
+var names = []string{"drawbridge/call_id", "the note", "the plugin", "the server", "the name … …", "… … (uid …)", "on stdio", "exit …",
+	"mark", "guard", "an object", "true or false", "some clients", "most clients", "text/plain; charset=utf-8",
+}
 
 // record keeps a text that says something.
 func (c *collector) record(text string, at ast.Expr, whole bool) {
