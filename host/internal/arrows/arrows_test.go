@@ -76,6 +76,8 @@ func TestPicture(t *testing.T) {
 		"host/cmd/drawbridge > host/internal/identity",
 		"host/control > host/broker host/catalog host/session host/supervise host/internal/peer",
 		"host/supervise > host/internal/peer",
+		"host/broker > host/internal/shape",
+		"host/internal/shape > shared/scrub",
 		"host/connect > host/broker host/rpc",
 		"host/cmd/drawbridge > host/internal/redact host/front host/session host/config plugins/stdio shared/sdk",
 		"host/internal/e2e > host/session plugins/stdio",
