@@ -129,6 +129,8 @@ type Options struct {
 	Lock func() *lock.File
 	// Artifacts keeps the large parts of results. Nil: they are passed as they are.
 	Artifacts Artifacts
+	// Results looks at results of tools that have an outputSchema. Nil: nobody does.
+	Results Results
 	// SpoolDir is where results that are still large go, in unlinked files.
 	SpoolDir string
 	// Cleaner takes secrets out of answers and notifications.

@@ -475,6 +475,7 @@ func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool
 	}
 	if err == nil {
 		outcome, redacted := classify(answer), false
+		x.look(tool, answer)
 		if answer, redacted, err = x.cleanAnswer(tool.Provider, answer); err == nil {
 			reply := Reply{Outcome: outcome, Dispatched: true, Redacted: redacted, size: answer.Size()}
 			reply.Message, reply.artifacts = x.bound(answer, tool)

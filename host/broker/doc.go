@@ -17,7 +17,8 @@
 //	admit.go       whether there is room for a call; admission.go how those that wait
 //	               take turns
 //	callid.go      calls that carry an id and run once
-//	redact.go      secrets out of answers; bound.go what of a large one is passed on
+//	redact.go      secrets out of answers; bound.go what of a large one is passed on;
+//	               look.go who compares one with its outputSchema
 //	record.go      the journal's lines
 //	guarded.go     the one place where a build may leave the fence out: the benchmark's
 //

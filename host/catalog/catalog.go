@@ -62,6 +62,9 @@ type Options struct {
 	// is made of it: a digest outlives a secret. It gives back what holds none. Nil:
 	// nothing is taken out.
 	Clean func(json.RawMessage) json.RawMessage
+	// OutputSchema is told of each outputSchema that is listed in a definition that was
+	// not there before, on Put's goroutine. It must not call Put. Nil: nobody is.
+	OutputSchema func(provider, tool, digest string, schema []byte)
 	// Logger hears about definitions that are hidden and files that are of no use.
 	// Nil: nobody does.
 	Logger *slog.Logger
@@ -252,6 +255,7 @@ func (s *Store) report(before, after *Snapshot) {
 		for _, f := range l.faulty {
 			s.opts.Logger.Warn("tool definition invalid: clients of MCP 2026-07-28 on HTTP will leave it out", "provider", f.Provider, "tool", f.Name, "reason", f.Reason)
 		}
+		s.tellOutputs(before, l)
 	}
 	known := map[string]bool{}
 	for _, c := range before.Clashes() {
@@ -266,6 +270,26 @@ func (s *Store) report(before, after *Snapshot) {
 			of = append(of, t.Provider+"/"+t.Name)
 		}
 		s.opts.Logger.Warn("tools hidden: they would have one name", "name", c.Exposed, "tools", of)
+	}
+}
+
+// tellOutputs tells of the outputSchemas in a list that is new.
+func (s *Store) tellOutputs(before *Snapshot, l *list) {
+	if s.opts.OutputSchema == nil {
+		return
+	}
+	known := map[string]bool{}
+	for _, old := range before.lists {
+		for _, e := range old.entries {
+			if old.provider.Slug == l.provider.Slug && e.output != nil {
+				known[e.digest] = true
+			}
+		}
+	}
+	for _, e := range l.entries {
+		if e.output != nil && !known[e.digest] {
+			s.opts.OutputSchema(l.provider.Slug, e.name, e.digest, e.output)
+		}
 	}
 }
 

@@ -324,3 +324,40 @@ func BenchmarkPut(b *testing.B) {
 		}
 	}
 }
+
+// TestOutputSchemasAreToldOf once while they stay the same, and again when they change.
+func TestOutputSchemasAreToldOf(t *testing.T) {
+	var got []string
+	s := New(Options{OutputSchema: func(provider, tool, digest string, schema []byte) {
+		if len(digest) < 64 {
+			t.Errorf("digest %q", digest)
+		}
+		got = append(got, provider+" "+tool+" "+string(schema))
+	}}, []Provider{{Slug: "p", Tools: []string{"*"}, Except: []string{"kept"}}, provider("q")})
+	check := func(want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		got = nil
+	}
+	list := func(schema string) []json.RawMessage {
+		return defs(`{"name":"a","outputSchema":`+schema+`}`, `{"name":"b"}`, `{"name":"c","outputSchema":null}`, `{"name":"kept","outputSchema":{}}`,
+			`{"name":"twice","outputSchema":{},"outputSchema":{}}`)
+	}
+	put(t, s, "p", list(`{ "type":"x"}`))
+	check(`p a { "type":"x"}`)
+	put(t, s, "p", list(`{ "type":"x"}`))
+	put(t, s, "q", named("z"))
+	s.Apply([]Provider{{Slug: "p", Tools: []string{"*"}, Except: []string{"kept"}}, provider("q")})
+	check()
+	put(t, s, "p", list(`true`))
+	check(`p a true`)
+	put(t, s, "q", defs(`{"name":"a","outputSchema":true}`))
+	check(`q a true`)
+	for _, tool := range s.Snapshot().Tools() {
+		if twice := tool.Name == "twice"; tool.Structured != (tool.Name == "a" || twice) || (tool.OutputSchema != nil) != (tool.Name == "a") {
+			t.Errorf("%s/%s: %v, %s", tool.Provider, tool.Name, tool.Structured, tool.OutputSchema)
+		}
+	}
+}

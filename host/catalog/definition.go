@@ -26,8 +26,10 @@ type definition struct {
 	nameStart, nameEnd int64
 	annotations        json.RawMessage
 	effectful          bool
-	// structured says that it has an outputSchema.
+	// structured says that it has an outputSchema, output is that; nil where it has
+	// two, of which readers may take either.
 	structured bool
+	output     json.RawMessage
 }
 
 // lenient reads what a server sent as it is: a doubled member somewhere inside, or
@@ -38,7 +40,7 @@ var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.Al
 // looked at.
 func readDefinition(raw json.RawMessage) (definition, error) {
 	d := definition{effectful: true}
-	names, annotations := 0, 0
+	names, annotations, outputs := 0, 0, 0
 	err := eachMember(raw, func(name string, value jsontext.Value, start int64) error {
 		switch name {
 		case "name":
@@ -54,7 +56,11 @@ func readDefinition(raw json.RawMessage) (definition, error) {
 			}
 			d.name, d.nameStart, d.nameEnd = string(text), start, start+int64(len(value))
 		case "outputSchema":
-			d.structured = value.Kind() != jsontext.KindNull
+			outputs++
+			d.structured, d.output = value.Kind() != jsontext.KindNull, nil
+			if d.structured && outputs == 1 {
+				d.output = raw[start : start+int64(len(value))]
+			}
 		case "annotations":
 			annotations++
 			d.annotations = raw[start : start+int64(len(value))]

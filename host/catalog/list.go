@@ -75,7 +75,7 @@ func (l *list) tools(n Naming) []*Tool {
 			Provider: l.provider.Slug, Name: e.name, Exposed: exposed,
 			Identity: l.provider.Identity, Instance: l.instance,
 			Raw: e.raw, Listed: e.renamed(e.raw, exposed),
-			Digest: e.digest, Effectful: e.effectful, Structured: e.structured, Annotations: e.annotations, Headers: e.headers,
+			Digest: e.digest, Effectful: e.effectful, Structured: e.structured, OutputSchema: e.output, Annotations: e.annotations, Headers: e.headers,
 		})
 	}
 	l.named[n] = tools

@@ -20,6 +20,8 @@ type Tool struct {
 	// Structured says that the definition has an outputSchema: clients reject its
 	// results without structuredContent.
 	Structured bool
+	// OutputSchema is that schema, nil where there is none or more than one.
+	OutputSchema json.RawMessage
 	// Annotations is the definition's own member of that name, nil where there is none.
 	Annotations json.RawMessage
 	// Headers are the arguments that HTTP headers must repeat; nil where there are

@@ -25,6 +25,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/shape"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -57,6 +58,8 @@ type host struct {
 	catalog   *catalog.Store
 	sessions  *session.Manager
 	artifacts *artifact.Store
+	// shapes warns of results that do not fit their outputSchema.
+	shapes *shape.Watch
 	// endSweeps ends the goroutine that removes expired artifacts.
 	endSweeps context.CancelFunc
 	cleaner   broker.Cleaner
@@ -103,6 +106,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 	}
 	h.redactor.Add(cfg.Secrets...)
 	h.log = slog.New(slog.NewTextHandler(o.log, &slog.HandlerOptions{Level: o.level}))
+	h.shapes = shape.NewWatch(h.log)
 	h.newGate(cfg)
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state_dir: %w", err)
@@ -131,7 +135,7 @@ func newHost(ctx context.Context, cfg *config.Config, o hostOptions) (*host, err
 		Images:      h.images,
 	}
 	h.plugins = pluginsOf(cfg, launcher, h.redactor)
-	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() }, h.redactor.Definition)
+	h.catalog = newCatalog(cfg, o.fresh, h.log, func() { h.front.ToolsChanged() }, h.redactor.Definition, h.shapes.Listed)
 	h.sessions = session.NewManager(session.Options{
 		Launcher: launcher, Listener: upward{h}, SpoolDir: h.run.Path, Logger: h.log, Version: version,
 		Redact: h.redactor.Text,
@@ -218,12 +222,13 @@ func (h *host) release() {
 	}
 }
 
-func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func(), clean func(json.RawMessage) json.RawMessage) *catalog.Store {
+func newCatalog(cfg *config.Config, fresh bool, log *slog.Logger, onChange func(), clean func(json.RawMessage) json.RawMessage,
+	output func(provider, tool, digest string, schema []byte)) *catalog.Store {
 	return catalog.New(catalog.Options{
 		Names: cfg.Host.Names, NameMax: cfg.Host.NameMax, OnChange: onChange,
 		Reserved: []string{front.ReadArtifact},
 		Dir:      filepath.Join(cfg.Host.StateDir, catalogFolder), Afresh: fresh, Logger: log,
-		Clean: clean,
+		Clean: clean, OutputSchema: output,
 	}, catalogued(cfg))
 }
 
@@ -244,7 +249,7 @@ func (h *host) newBroker() *broker.Broker {
 		}
 	}
 	return broker.New(broker.Options{
-		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Lock: h.lock.Load, Providers: providers, Cleaner: h.cleaner, Artifacts: h.artifacts, SpoolDir: h.run.Path,
+		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Lock: h.lock.Load, Providers: providers, Cleaner: h.cleaner, Artifacts: h.artifacts, Results: h.shapes, SpoolDir: h.run.Path,
 		ListWait: h.cfg.Host.ListWait, ShownDir: filepath.Join(h.cfg.Host.StateDir, shownFolder),
 		Journal: h.journal, CallIDs: h.callIDs, Generation: h.generation, Logger: h.log,
 	})
@@ -336,6 +341,7 @@ func (h *host) close(hurry context.Context) {
 	h.sessions.StopSince(ctx, h.stopBegan)
 	h.endSweeps()
 	h.warming.Wait()
+	h.shapes.Close()
 	if err := h.control.Close(ctx); err != nil {
 		h.log.Warn("command socket stays behind", "error", err)
 	}

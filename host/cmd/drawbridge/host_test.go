@@ -16,7 +16,7 @@ func TestTheLogTellsOfHiddenTools(t *testing.T) {
 	}}
 	cfg.Host.Names = "bare"
 	var log strings.Builder
-	store := newCatalog(cfg, false, slog.New(slog.NewTextHandler(&log, nil)), func() {}, nil)
+	store := newCatalog(cfg, false, slog.New(slog.NewTextHandler(&log, nil)), func() {}, nil, nil)
 	for _, slug := range []string{"a", "b"} {
 		defs := []json.RawMessage{json.RawMessage(`{"name":"pay"}`), json.RawMessage(`{"name":"pay"}`)}
 		if err := store.Put(slug, "h/"+slug+"/1", defs); err != nil {

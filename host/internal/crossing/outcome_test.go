@@ -176,8 +176,8 @@ func TestC039_Progress(t *testing.T) {
 	})
 }
 
-// TestC052_AnswersAreTheServers, whatever their outputSchema says of them. (Nothing is
-// validated, so nobody is warned.)
+// TestC052_AnswersAreTheServers, whatever their outputSchema says of them, and end as
+// what they are. shape_test.go has the warnings.
 func TestC052_AnswersAreTheServers(t *testing.T) {
 	transports(t, func(t *testing.T, p hosttest.Place, open func(string) client) {
 		file := p.Write(t, "tools.json", `[{"name":"sums","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}},
