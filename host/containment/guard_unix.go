@@ -56,7 +56,7 @@ const (
 
 func runGuard(o guardOptions) int {
 	children := catchSignals()
-	keepFiles()
+	KeepFiles()
 	status := os.NewFile(statusFile, "status")
 	lifeline := bufio.NewReaderSize(os.Stdin, maxToken)
 	token, err := readToken(lifeline)
@@ -82,9 +82,9 @@ func runGuard(o guardOptions) int {
 	return g.exit.Code
 }
 
-// keepFiles keeps every file but the standard ones from the plugin: the guard's
-// own, and what the host itself was started with and never knew of.
-func keepFiles() {
+// KeepFiles keeps every file but the standard ones from the processes that this one
+// starts from now on: its own, and what it was started with and never knew of.
+func KeepFiles() {
 	for _, dir := range []string{"/proc/self/fd", "/dev/fd"} {
 		files, err := os.ReadDir(dir)
 		if err != nil {

@@ -5,6 +5,7 @@ package crossing
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -160,6 +161,61 @@ func TestConnectOutlivesItsHost(t *testing.T) {
 		if !slices.ContainsFunc(c.Heard(), func(m hosttest.Message) bool { return m.Method == "notifications/tools/list_changed" }) {
 			t.Error("a client was not told to list the tools again")
 		}
+	}
+}
+
+// TestTheHostHoldsNothingOfItsClient: a host that a client has started holds none of the
+// files that the client was given, so that who reads them to their end is not kept waiting.
+func TestTheHostHoldsNothingOfItsClient(t *testing.T) {
+	t.Parallel()
+	p := hosttest.NewPlace(t)
+	stopHosts(t, p)
+	path := config(t, p, "", provider{name: "fake"})
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	cmd := p.Command(t, "connect", "--config", path, "--start")
+	cmd.ExtraFiles = []*os.File{write}
+	c := hosttest.StartStdio(t, cmd)
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Open(t, c)
+	textOf(t, tool(t, c, "fake_inc", "{}"))
+	given := map[string]bool{}
+	for _, fd := range []string{"0", "1", "2", "3"} {
+		file, err := os.Readlink(filepath.Join("/proc", fmt.Sprint(cmd.Process.Pid), "fd", fd))
+		if err != nil || !strings.HasPrefix(file, "pipe:") {
+			t.Fatalf("file %s of the client is %q: %v", fd, file, err)
+		}
+		given[file] = true
+	}
+	looked := 0
+	for _, one := range p.Processes() {
+		if one.PID == cmd.Process.Pid {
+			continue
+		}
+		dir := filepath.Join("/proc", fmt.Sprint(one.PID), "fd")
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			looked++
+			if file, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && given[file] {
+				t.Errorf("%q holds %s of the client as its file %s", one.Command, file, f.Name())
+			}
+		}
+	}
+	if looked == 0 || t.Failed() {
+		t.Fatalf("of %d files that the host holds", looked)
+	}
+	c.Close(t)
+	onlyHost(t, p)
+	if rest, err := io.ReadAll(read); err != nil || len(rest) != 0 {
+		t.Errorf("what the client was given: %q, %v", rest, err)
 	}
 }
 
