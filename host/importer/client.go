@@ -66,7 +66,7 @@ var dialects = map[Client]dialect{
 	Windsurf:      webThenSSE.with(unknownUnit, references{prefixed: true, tolerated: true, files: true}),
 	Cline:         webThenSSE.with(seconds, references{prefixed: true, tolerated: true}),
 	Roo:           webThenSSE.with(seconds, references{prefixed: true, tolerated: true, editor: true}),
-	Zed:           {bareURL: HTTP},
+	Zed:           {bareURL: HTTP, timeout: seconds},
 	Codex:         {bareURL: HTTP, timeout: seconds},
 	Gemini:        {bareURL: SSE, timeout: milliseconds, refs: references{dollar: true, bare: true, percent: true}},
 	Continue:      webThenSSE.with(unknownUnit, references{continues: true}),

@@ -37,7 +37,10 @@ func (b *builder) build() {
 		b.environment()
 		b.process(command, args)
 	} else {
-		b.headers()
+		if b.headers(); b.ownToken() {
+			b.fail("it is this gateway itself (loop)")
+			return
+		}
 		b.url()
 	}
 	b.switches()
@@ -326,6 +329,16 @@ func ownNames(env []Variable) []string {
 	return own
 }
 
+// bearer reads a token that the client sends as Authorization.
+func (b *builder) bearer(n *node, name string) {
+	b.used[name] = true
+	at := step(b.path, name)
+	if value, ok := b.value(n, at); ok {
+		t := b.secretText("Bearer "+value, at, "Authorization", true, true, nil)
+		b.e.Server.Headers = append(b.e.Server.Headers, Variable{"Authorization", t})
+	}
+}
+
 // headers reads what is sent to a server over HTTP.
 func (b *builder) headers() {
 	s := b.e.Server
@@ -337,11 +350,9 @@ func (b *builder) headers() {
 		b.used["bearer_token_env_var"] = true
 		s.Headers = append(s.Headers, Variable{"Authorization", Text{{Value: "Bearer "}, {Kind: EnvRef, Value: n.text}}})
 	}
-	if n := b.n.get("bearer_token"); n != nil && n.kind == text && n.text != "" {
-		b.used["bearer_token"] = true
-		at := step(b.path, "bearer_token")
-		if value, ok := b.value(n, at); ok {
-			s.Headers = append(s.Headers, Variable{"Authorization", b.secretText("Bearer "+value, at, "Authorization", true, true, nil)})
+	for _, name := range []string{"bearer_token", "apiKey"} { // the one of Codex, the other of Continue
+		if n := b.n.get(name); n != nil && n.kind == text && n.text != "" {
+			b.bearer(n, name)
 		}
 	}
 	if n, path := b.field("headers", "http_headers", "httpHeaders"); n != nil {

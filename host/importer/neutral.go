@@ -9,9 +9,10 @@ type Options struct {
 	// Client is whose file it is; "" to tell it from the file.
 	Client Client
 	// Self are the names and paths of this program, lower case: an entry that starts
-	// it would be a loop. Listen is where its host answers over HTTP.
-	Self   []string
-	Listen string
+	// it would be a loop. Listen is where its host answers over HTTP, and TokenEnv the
+	// variable in which clients find its token.
+	Self             []string
+	Listen, TokenEnv string
 	// GOOS is the system that the servers are to run on; "" for this one.
 	GOOS string
 }

@@ -108,7 +108,7 @@ func plain(t *testing.T, n neutral) string {
 }
 
 // forTests are the options of the tests: a Linux machine whose program has its name.
-var forTests = Options{Self: []string{"drawbridge", "/opt/drawbridge/bin/drawbridge"}, Listen: "127.0.0.1:7420", GOOS: "linux"}
+var forTests = Options{Self: []string{"drawbridge", "/opt/drawbridge/bin/drawbridge"}, Listen: "127.0.0.1:7420", TokenEnv: "DRAWBRIDGE_TOKEN", GOOS: "linux"}
 
 // source reads a file of testdata; the gateway of one of them is this program.
 func source(t *testing.T, name string) []byte {

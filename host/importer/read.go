@@ -187,7 +187,8 @@ func (r *reader) forsaken(path string, n *node) {
 	case table:
 		for _, m := range n.members {
 			at := step(path, m.key)
-			if secret, surely := secretKey(m.key); m.value.kind == text && (secret && !plainFor(m.value.text, surely) || len(credentials(m.value.text, "password")) > 0) {
+			own := withoutReferences(m.value.text)
+			if secret, surely := secretKey(m.key); m.value.kind == text && (secret && own != "" && !plainFor(own, surely) || len(credentials(own, "password")) > 0) {
 				r.note(at, "it is a literal credential, which was not copied anywhere")
 				continue
 			}
@@ -198,10 +199,25 @@ func (r *reader) forsaken(path string, n *node) {
 			r.forsaken(index(path, i), item)
 		}
 	case text:
-		if len(credentials(n.text, "password")) > 0 {
+		if len(credentials(withoutReferences(n.text), "password")) > 0 {
 			r.note(path, "it holds a literal credential, which was not copied anywhere")
 		}
 	}
+}
+
+// withoutReferences is what a text holds itself: neither references, but for those with a
+// default, nor the word before a credential.
+func withoutReferences(s string) string {
+	s = reference.ReplaceAllStringFunc(s, func(ref string) string {
+		if strings.Contains(ref, ":-") {
+			return ref
+		}
+		return ""
+	})
+	if rest := s[len(scheme.FindString(s)):]; rest == "" {
+		return ""
+	}
+	return s
 }
 
 // readInputs reads what VS Code asks its user for.

@@ -171,6 +171,9 @@ func (b *builder) timeouts() {
 		initUnit = milliseconds
 	}
 	add("initTimeout", initUnit, true)
+	if b.client == Continue {
+		add("connectionTimeout", milliseconds, true)
+	}
 	if options := b.n.get("requestOptions"); options != nil {
 		if n := options.get("timeout"); n != nil && n.kind != null {
 			clocks = append(clocks, clock{n, step(step(b.path, "requestOptions"), "timeout"), milliseconds, false})

@@ -1,10 +1,13 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/drawbridge-mcp/drawbridge/host/clientfile"
 )
 
 // TestWarnings checks that what each file has to warn of is told, at its path, and that
@@ -161,7 +164,7 @@ func TestTimeouts(t *testing.T) {
 		members, start string
 		call           string
 	}{
-		{Cline, `"timeout": 60`, "", "60s"}, {Roo, `"timeout": 1.5`, "", "1.5s"}, {Codex, `"timeout": 5`, "", "5s"},
+		{Cline, `"timeout": 60`, "", "60s"}, {Roo, `"timeout": 1.5`, "", "1.5s"}, {Codex, `"timeout": 5`, "", "5s"}, {Zed, `"timeout": 90`, "", "90s"}, {Continue, `"connectionTimeout": 20000`, "20s", ""},
 		{Gemini, `"timeout": 60000`, "", "60s"}, {OpenCode, `"timeout": 1500`, "", "1.5s"}, {LibreChat, `"timeout": 30000, "initTimeout": 10000`, "10s", "30s"},
 		{Cursor, `"timeout": 60`, "", ""}, {ClaudeCode, `"timeout": 60`, "", ""}, {Codex, `"startup_timeout_ms": 20000`, "20s", ""},
 		{Cline, `"timeout": 0`, "", ""}, {Cline, `"timeout": -3`, "", ""}, {Cline, `"timeout": "soon"`, "", ""}, {Cline, `"timeout": 1e300`, "", ""},
@@ -278,6 +281,79 @@ func TestLoop(t *testing.T) {
 		e, _ := entryOf(t, Generic, entry)
 		if got := strings.Contains(e.Error, "(loop)"); got != loop {
 			t.Errorf("%s: %q, want a loop %v", entry, e.Error, loop)
+		}
+	}
+}
+
+// TestTokensOfTheirOwn checks that a token which a client sends by a name of its own is the
+// header that it comes to.
+func TestTokensOfTheirOwn(t *testing.T) {
+	for _, c := range []struct {
+		client        Client
+		members, want string
+	}{
+		{Codex, `"bearer_token_env_var": "MY_TOKEN"`, "Bearer «env:MY_TOKEN»"},
+		{Codex, `"bearer_token": "s3cr3t-1"`, "Bearer «secret:x/Authorization»"},
+		{Codex, `"env_http_headers": {"Authorization": "MY_TOKEN"}`, "«env:MY_TOKEN»"},
+		{Continue, `"apiKey": "s3cr3t-1"`, "Bearer «secret:x/Authorization»"},
+		{Continue, `"apiKey": "${{ secrets.MY_TOKEN }}"`, "Bearer «secret:MY_TOKEN»"},
+	} {
+		e, _ := entryOf(t, c.client, `{"url": "http://127.0.0.1:9/", `+c.members+`}`)
+		if e.Server == nil || pairs(e.Server.Headers)["Authorization"] != c.want {
+			t.Errorf("%s: %s is %+v, want %s; %s", c.client, c.members, e.Server, c.want, e.Error)
+		}
+	}
+}
+
+// TestOwnEntries checks that an entry which this program writes into a client's file is
+// refused wherever its host answers, and one with a token of another name is not.
+func TestOwnEntries(t *testing.T) {
+	for _, kind := range clientfile.Kinds() {
+		for _, c := range []struct {
+			entry clientfile.Entry
+			loop  bool
+		}{
+			{clientfile.Entry{Name: "gate", Command: "/opt/drawbridge/bin/drawbridge", Args: []string{"connect", "--start"}}, true},
+			{clientfile.Entry{Name: "gate", URL: "http://127.0.0.1:45678/mcp", TokenEnv: "DRAWBRIDGE_TOKEN"}, true},
+			{clientfile.Entry{Name: "gate", URL: "http://127.0.0.1:45678/mcp", TokenEnv: "OTHER_TOKEN"}, false},
+		} {
+			text, err := clientfile.Put(kind, "f", nil, c.entry)
+			if errors.Is(err, clientfile.ErrNoHTTP) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(kind, err)
+			}
+			opts := forTests
+			opts.Client = Client(kind)
+			im, err := Read(map[string]string{"codex": "f.toml", "continue": "f.yaml", "librechat": "f.yaml"}[kind], text, opts)
+			if err != nil || len(im.Entries) != 1 {
+				t.Fatalf("%s: %v: %s", kind, err, text)
+			}
+			e := im.Entries[0]
+			if got := strings.Contains(e.Error, "(loop)"); got != c.loop {
+				t.Errorf("%s: %q, want a loop %v: %s", kind, e.Error, c.loop, text)
+			}
+			if c.loop && len(im.Notes) > 0 {
+				t.Errorf("%s: of what is not imported it says %v", kind, im.Notes)
+			}
+		}
+	}
+}
+
+// TestForsaken checks that a credential in an entry which is not imported is told, and that
+// a reference is not taken for one.
+func TestForsaken(t *testing.T) {
+	for value, told := range map[string]bool{
+		"Bearer ${env:TOKEN}": false, "${TOKEN}": false, "Bearer ${{ secrets.TOKEN }}": false, "Bearer {env:TOKEN}": false, "Bearer $TOKEN": false, "": false,
+		"Bearer s3cr3t-EXAMPLE": true, "s3cr3t-${TOKEN}": true, "Bearer ${TOKEN:-s3cr3t-EXAMPLE}": true,
+	} {
+		e, im := entryOf(t, Cursor, `{"url": "http://elsewhere.example.test/", "headers": {"Authorization": "`+value+`"}}`)
+		if e.Error == "" {
+			t.Fatal("it is imported")
+		}
+		if got := strings.Contains(fmt.Sprint(im.Notes), "not copied anywhere"); got != told {
+			t.Errorf("%q: said %v, want %v", value, im.Notes, told)
 		}
 	}
 }

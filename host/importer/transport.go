@@ -209,6 +209,23 @@ func (b *builder) gateway(u *url.URL) bool {
 	return err == nil && port != "0" && u.Port() == port
 }
 
+// ownToken says whether the entry is one that this program writes into clients' files:
+// it sends the token of a host, by whatever reference the client has.
+func (b *builder) ownToken() bool {
+	if b.opts.TokenEnv == "" {
+		return false
+	}
+	same := func(name string) bool {
+		name = strings.TrimPrefix(name, "input:")
+		return strings.EqualFold(strings.ReplaceAll(name, "-", "_"), b.opts.TokenEnv)
+	}
+	return slices.ContainsFunc(b.e.Server.Headers, func(h Variable) bool {
+		return strings.EqualFold(h.Name, "Authorization") && slices.ContainsFunc(h.Value, func(p Part) bool {
+			return p.Kind != Literal && same(p.Value)
+		})
+	})
+}
+
 // withoutCredentials is a URL as a report may show it.
 func withoutCredentials(raw string) string {
 	raw = pathOf(raw)

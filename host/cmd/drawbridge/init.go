@@ -109,7 +109,7 @@ func (g *globals) prepareInit(ctx context.Context, f *initFlags) error {
 		}
 		f.Client = client
 	}
-	f.Self = []string{"drawbridge"}
+	f.Self, f.TokenEnv = []string{"drawbridge"}, tokenEnv
 	if self, err := os.Executable(); err == nil {
 		f.Self = append(f.Self, strings.ToLower(self))
 	}
