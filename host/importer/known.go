@@ -11,7 +11,8 @@ import (
 type System struct {
 	// Home is the user's home folder, GOOS the system.
 	Home, GOOS string
-	// Getenv answers for XDG_CONFIG_HOME, APPDATA and CODEX_HOME.
+	// Getenv answers for XDG_CONFIG_HOME, APPDATA and the variables by which clients are
+	// told of another folder.
 	Getenv func(string) string
 }
 
@@ -31,15 +32,14 @@ type Found struct {
 }
 
 // Places are those of all clients whose files stand in one place for a user, whether
-// they are there or not.
+// they are there or not. Of a client with several the likeliest is first.
 func (s System) Places() []Place {
-	home := func(names ...string) string { return filepath.Join(append([]string{s.Home}, names...)...) }
-	config, app := s.folder("XDG_CONFIG_HOME", home(".config")), ""
+	config, app := s.folder("XDG_CONFIG_HOME", s.home(".config")), ""
 	switch s.GOOS {
 	case "windows":
-		app = s.folder("APPDATA", home("AppData", "Roaming"))
+		app = s.folder("APPDATA", s.home("AppData", "Roaming"))
 	case "darwin":
-		app = home("Library", "Application Support")
+		app = s.home("Library", "Application Support")
 	default:
 		app = config
 	}
@@ -47,32 +47,48 @@ func (s System) Places() []Place {
 	if s.GOOS == "windows" {
 		zed = filepath.Join(app, "Zed")
 	}
+	cline := s.folder("CLINE_DATA_DIR", filepath.Join(s.folder("CLINE_DIR", s.home(".cline")), "data"))
 	places := []Place{
 		{ClaudeDesktop, filepath.Join(app, "Claude", "claude_desktop_config.json")},
-		{ClaudeCode, home(".claude.json")},
+		{ClaudeCode, filepath.Join(s.folder("CLAUDE_CONFIG_DIR", s.Home), ".claude.json")},
+		{Cline, filepath.Join(cline, "settings", "cline_mcp_settings.json")},
 	}
-	for _, editor := range []string{"Code", "Code - Insiders", "VSCodium"} {
+	places = append(places, editors(app)...)
+	return append(places,
+		Place{Cursor, s.home(".cursor", "mcp.json")},
+		Place{Windsurf, s.home(".codeium", "windsurf", "mcp_config.json")},
+		Place{Windsurf, s.home(".codeium", "mcp_config.json")},
+		Place{Zed, filepath.Join(zed, "settings.json")},
+		Place{Codex, filepath.Join(s.folder("CODEX_HOME", s.home(".codex")), "config.toml")},
+		Place{Gemini, filepath.Join(s.folder("GEMINI_CLI_HOME", s.Home), ".gemini", "settings.json")},
+		Place{Continue, filepath.Join(s.folder("CONTINUE_GLOBAL_DIR", s.home(".continue")), "config.yaml")},
+		Place{OpenCode, filepath.Join(config, "opencode", "opencode.json")},
+		Place{OpenCode, filepath.Join(config, "opencode", "opencode.jsonc")},
+	)
+}
+
+// editors are the places of VS Code and its kin, below their folder of applications: their
+// own, and those of their extensions. Cursor and Windsurf have their own elsewhere.
+func editors(app string) []Place {
+	var places []Place
+	for _, editor := range []string{"Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"} {
 		user := filepath.Join(app, editor, "User")
 		settings := func(extension, name string) string {
 			return filepath.Join(user, "globalStorage", extension, "settings", name)
 		}
+		if editor != "Cursor" && editor != "Windsurf" {
+			places = append(places, Place{VSCode, filepath.Join(user, "mcp.json")}, Place{VSCode, filepath.Join(user, "settings.json")})
+		}
 		places = append(places,
-			Place{VSCode, filepath.Join(user, "mcp.json")},
-			Place{VSCode, filepath.Join(user, "settings.json")},
 			Place{Cline, settings("saoudrizwan.claude-dev", "cline_mcp_settings.json")},
 			Place{Roo, settings("rooveterinaryinc.roo-cline", "mcp_settings.json")},
 		)
 	}
-	return append(places,
-		Place{Cursor, home(".cursor", "mcp.json")},
-		Place{Windsurf, home(".codeium", "windsurf", "mcp_config.json")},
-		Place{Zed, filepath.Join(zed, "settings.json")},
-		Place{Codex, filepath.Join(s.folder("CODEX_HOME", home(".codex")), "config.toml")},
-		Place{Gemini, home(".gemini", "settings.json")},
-		Place{Continue, home(".continue", "config.yaml")},
-		Place{OpenCode, filepath.Join(config, "opencode", "opencode.json")},
-		Place{OpenCode, filepath.Join(config, "opencode", "opencode.jsonc")},
-	)
+	return places
+}
+
+func (s System) home(names ...string) string {
+	return filepath.Join(append([]string{s.Home}, names...)...)
 }
 
 // folder is what a variable says, where it says an absolute path.
