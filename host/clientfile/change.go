@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // ErrChanged says that a file was changed while it was being edited.
@@ -46,6 +47,8 @@ type record struct {
 	// that were made for it, the innermost first.
 	Existed bool     `json:"existed"`
 	Made    []string `json:"made,omitempty"`
+	// Entries are the names of those that were written, and that it had not before.
+	Entries []string `json:"entries"`
 	// After is the SHA-256 of what was written.
 	After string `json:"after"`
 }
@@ -72,9 +75,9 @@ func (b Backups) Backup(path string) string {
 	return ""
 }
 
-// Write replaces a file, or makes it, and keeps what was there. Of a file that is as it
-// was written before, what was there before that stays kept.
-func (b Backups) Write(path string, before, after []byte) error {
+// Write replaces a file, or makes it, to have an entry of a name, and keeps what was there.
+// Of a file that is as it was written before, what was there before that stays kept.
+func (b Backups) Write(path, entry string, before, after []byte) error {
 	if err := unchanged(path, before); err != nil {
 		return err
 	}
@@ -94,7 +97,9 @@ func (b Backups) Write(path string, before, after []byte) error {
 			return err
 		}
 	}
-	r.After = sum(after)
+	if r.After = sum(after); !slices.Contains(r.Entries, entry) {
+		r.Entries = append(slices.Clone(r.Entries), entry)
+	}
 	err := b.note(path, r)
 	if err == nil {
 		err = replace(path, before, after)
@@ -135,11 +140,12 @@ func (b Backups) forget(path string) {
 	_ = os.Remove(b.place(path) + ".record")
 }
 
-// Before is what a file was, nil for none, if it is now as it was written; else ok is
-// false: something else has changed it since.
-func (b Backups) Before(path string, now []byte) (before []byte, ok bool) {
+// Before is what a file was, nil for none, before an entry was written, if the file is now
+// as it was written then; else ok is false: something else has changed it since, or it has
+// other entries that were written.
+func (b Backups) Before(path, entry string, now []byte) (before []byte, ok bool) {
 	r, known := b.recordOf(path)
-	if !known || now == nil || r.After != sum(now) {
+	if !known || now == nil || r.After != sum(now) || !slices.Equal(r.Entries, []string{entry}) {
 		return nil, false
 	}
 	if !r.Existed {
@@ -152,25 +158,31 @@ func (b Backups) Before(path string, now []byte) (before []byte, ok bool) {
 	return before, err == nil
 }
 
-// Undo puts a file to a text, nil for none, and drops what is kept of it.
-func (b Backups) Undo(path string, now, before []byte) error {
-	if before != nil {
-		if err := replace(path, now, before); err != nil {
+// Undo puts a file to a text without an entry, nil for no file. What is kept of it is
+// dropped, unless it stands for other entries still.
+func (b Backups) Undo(path, entry string, now, after []byte) error {
+	r, known := b.recordOf(path)
+	if after == nil {
+		if err := unchanged(path, now); err != nil {
 			return err
 		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		removeEmpty(r.Made)
 		b.forget(path)
 		return nil
 	}
-	if err := unchanged(path, now); err != nil {
+	if err := replace(path, now, after); err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil {
-		return err
+	stands := known && r.After == sum(now) && slices.Contains(r.Entries, entry)
+	if r.Entries = slices.DeleteFunc(r.Entries, func(name string) bool { return name == entry }); !stands || len(r.Entries) == 0 {
+		b.forget(path)
+		return nil
 	}
-	r, _ := b.recordOf(path)
-	removeEmpty(r.Made)
-	b.forget(path)
-	return nil
+	r.After = sum(after)
+	return b.note(path, r)
 }
 
 // removeEmpty removes folders, the innermost first, up to one that something is in by now.

@@ -21,23 +21,23 @@ func TestBackups(t *testing.T) {
 	b := Backups{Dir: filepath.Join(dir, "state", "clients")}
 	write := func(before, after string) {
 		t.Helper()
-		if err := b.Write(path, []byte(before), []byte(after)); err != nil {
+		if err := b.Write(path, "gate", []byte(before), []byte(after)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("one", "two")
 	write("two", "three")
-	if err := b.Write(path, []byte("two"), []byte("four")); !errors.Is(err, ErrChanged) {
+	if err := b.Write(path, "gate", []byte("two"), []byte("four")); !errors.Is(err, ErrChanged) {
 		t.Errorf("a file that was changed meanwhile: %v", err)
 	}
-	before, ok := b.Before(path, []byte("three"))
+	before, ok := b.Before(path, "gate", []byte("three"))
 	if !ok || string(before) != "one" {
 		t.Fatalf("before: %q, %v", before, ok)
 	}
-	if _, ok := b.Before(path, []byte("changed")); ok {
+	if _, ok := b.Before(path, "gate", []byte("changed")); ok {
 		t.Error("a file that something else has changed would be put back")
 	}
-	if err := b.Undo(path, []byte("three"), before); err != nil {
+	if err := b.Undo(path, "gate", []byte("three"), before); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Lstat(path)
@@ -53,17 +53,74 @@ func TestBackups(t *testing.T) {
 	}
 
 	made := filepath.Join(dir, "a", "b", "c.json")
-	if err := b.Write(made, nil, []byte("x")); err != nil {
+	if err := b.Write(made, "gate", nil, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	before, ok = b.Before(made, []byte("x"))
+	before, ok = b.Before(made, "gate", []byte("x"))
 	if !ok || before != nil {
 		t.Fatalf("before: %q, %v", before, ok)
 	}
-	if err := b.Undo(made, []byte("x"), nil); err != nil {
+	if err := b.Undo(made, "gate", []byte("x"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "a")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its folders: %v", err)
+	}
+}
+
+// TestBackupsOfSeveral: of two entries in one file each is taken out by itself, and the
+// file goes back to the byte with the last of them, whichever that is.
+func TestBackupsOfSeveral(t *testing.T) {
+	const original = "{\"mcpServers\": {}, \"x\": 1}"
+	for _, order := range [][]string{{"home", "work"}, {"work", "home"}} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "mcp.json")
+		if err := os.WriteFile(path, []byte(original), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := Backups{Dir: filepath.Join(dir, "state")}
+		read := func() []byte {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		for _, name := range []string{"home", "work"} {
+			now := read()
+			after, err := Put("cursor", path, now, Entry{Name: name, Command: "drawbridge", Args: []string{"connect"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Write(path, name, now, after); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, last := order[0], order[1]
+		now := read()
+		if before, ok := b.Before(path, first, now); ok {
+			t.Errorf("with %s alone gone it would be %q", first, before)
+		}
+		after, err := Take("cursor", path, now, first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Undo(path, first, now, after); err != nil {
+			t.Fatal(err)
+		}
+		now = read()
+		if found, err := Look("cursor", path, now); err != nil || len(found) != 1 || found[0].Name != last {
+			t.Errorf("left of two: %v, %v", found, err)
+		}
+		before, ok := b.Before(path, last, now)
+		if !ok || string(before) != original {
+			t.Fatalf("before both: %q, %v", before, ok)
+		}
+		if err := b.Undo(path, last, now, before); err != nil || string(read()) != original {
+			t.Errorf("%v: %s", err, read())
+		}
+		if left, err := os.ReadDir(b.Dir); err != nil || len(left) != 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -130,27 +131,34 @@ func Take(kind, path string, src []byte, name string) ([]byte, error) {
 	return restoreBOM(src, out), nil
 }
 
-// Look says which servers a client's file holds, and whether the one of a name is a
-// host's: it starts a program of that name, or is told of one.
-func Look(kind, path string, src []byte, name string) (names []string, ours bool, err error) {
+// Server is one that a client's file holds.
+type Server struct {
+	Name string
+	// Ours says that it is a host's: it starts a program of that name, or is told of one.
+	Ours bool
+}
+
+// Look says which servers a client's file holds, by their names.
+func Look(kind, path string, src []byte) ([]Server, error) {
 	s, err := shapeOf(kind, path)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	text, err := usable(src)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	root, err := s.decode(text)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	names = s.names(root)
-	if entry := s.entry(root, name); entry != nil {
-		said, err := json.Marshal(entry)
-		ours = err == nil && isOurs(said)
+	var found []Server
+	for _, name := range s.names(root) {
+		said, err := json.Marshal(s.entry(root, name))
+		found = append(found, Server{Name: name, Ours: err == nil && isOurs(said)})
 	}
-	return names, ours, nil
+	slices.SortFunc(found, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+	return found, nil
 }
 
 // isOurs says whether an entry starts this program for a client, or has a token by one of

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,9 +79,10 @@ func TestPutAndTake(t *testing.T) {
 				if err != nil || string(again) != string(with) {
 					t.Errorf("%s: a second time gives %v, %s", kind, err, cmp.Diff(string(with), string(again)))
 				}
-				names, ours, err := Look(kind, "f", with, e.Name)
-				if err != nil || !ours || len(names) == 0 {
-					t.Errorf("%s: looked at, %v %v %v", kind, names, ours, err)
+				found, err := Look(kind, "f", with)
+				ours := slices.DeleteFunc(slices.Clone(found), func(s Server) bool { return !s.Ours })
+				if want := []Server{{e.Name, true}}; err != nil || !slices.Equal(ours, want) {
+					t.Errorf("%s: looked at, %v %v", kind, found, err)
 				}
 				if strings.Contains(text, "\r\n") && strings.Count(string(with), "\n") != strings.Count(string(with), "\r\n") {
 					t.Errorf("%s: line ends are mixed in %q", kind, with)
@@ -90,7 +92,7 @@ func TestPutAndTake(t *testing.T) {
 					t.Errorf("%s: Take out of %q: %v", kind, with, err)
 					continue
 				}
-				hadServers := len(names) > 1
+				hadServers := len(found) > 1
 				if hadServers && string(without) != text && !(e.URL != "" && s.input) {
 					t.Errorf("%s: in and out:\n%s", kind, cmp.Diff(text, string(without)))
 				}

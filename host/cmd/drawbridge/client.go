@@ -26,6 +26,8 @@ import (
 const (
 	// tokenEnv is the variable in which clients over HTTP find the token.
 	tokenEnv = "DRAWBRIDGE_TOKEN"
+	// defaultEntry is the name of the entry in a client's file.
+	defaultEntry = "drawbridge"
 	// clientsFolder in the state dir holds what clients' files were before.
 	clientsFolder = "clients"
 )
@@ -51,7 +53,7 @@ Clients: ` + strings.Join(clientfile.Kinds(), ", ") + `.`,
 
 func (f *clientFlags) flags(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&f.file, "file", "", "the client's `FILE`, where it is not in its usual place")
-	cmd.Flags().StringVar(&f.name, "name", "drawbridge", "the `NAME` of the entry")
+	cmd.Flags().StringVar(&f.name, "name", defaultEntry, "the `NAME` of the entry")
 	return cmd
 }
 
@@ -138,7 +140,8 @@ func (f *clientFlags) fileOf(kind string) (path string, text []byte, err error) 
 	}
 	for _, one := range candidates {
 		if text, err := clientfile.Read(one); err == nil && text != nil {
-			if names, _, err := clientfile.Look(kind, one, text, f.name); err == nil && slices.Contains(names, f.name) {
+			found, err := clientfile.Look(kind, one, text)
+			if err == nil && slices.ContainsFunc(found, func(s clientfile.Server) bool { return s.Name == f.name }) {
 				return absolute(one), text, nil
 			}
 		}
@@ -170,11 +173,11 @@ func (g *globals) addToClient(cmd *cobra.Command, kind string, f *clientFlags) e
 	if err != nil {
 		return err
 	}
-	names, ours, err := clientfile.Look(kind, path, before, f.name)
+	found, err := clientfile.Look(kind, path, before)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if slices.Contains(names, f.name) && !ours {
+	if slices.Contains(found, clientfile.Server{Name: f.name}) {
 		return fmt.Errorf("%s has an entry %q that is not of a host; choose another name with --name", path, f.name)
 	}
 	after, err := clientfile.Put(kind, path, before, entry)
@@ -190,7 +193,7 @@ func (g *globals) addToClient(cmd *cobra.Command, kind string, f *clientFlags) e
 		return printDiff(cmd, path, before, after)
 	}
 	backups := clientfile.Backups{Dir: filepath.Join(cfg.Host.StateDir, clientsFolder)}
-	if err := backups.Write(path, before, after); err != nil {
+	if err := backups.Write(path, f.name, before, after); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	fmt.Fprintf(w, "wrote the entry %q into %s\n", f.name, path)
@@ -200,8 +203,19 @@ func (g *globals) addToClient(cmd *cobra.Command, kind string, f *clientFlags) e
 	if f.http {
 		fmt.Fprintln(w, g.whereToken(cfg, kind))
 	}
-	fmt.Fprintf(w, "start the client again; to undo it: drawbridge client remove %s\n", kind)
+	fmt.Fprintf(w, "start the client again; to undo it: %s\n", g.undo(kind, f))
 	return nil
+}
+
+// undo is the command that takes the entry out again.
+func (g *globals) undo(kind string, f *clientFlags) string {
+	command := "drawbridge client remove " + kind
+	for _, flag := range []struct{ name, value string }{{"name", f.name}, {"file", f.file}, {"config", g.config}} {
+		if flag.value != "" && (flag.name != "name" || flag.value != defaultEntry) {
+			command += fmt.Sprintf(" --%s '%s'", flag.name, strings.ReplaceAll(flag.value, "'", `'\''`))
+		}
+	}
+	return command
 }
 
 // checkProject says what is wrong with --project. Where it is left out the client is not
@@ -300,7 +314,7 @@ func (g *globals) removeFromClient(cmd *cobra.Command, kind string, f *clientFla
 	// Without a configuration nothing is known of what was before.
 	if cfg, _, failed := g.load(); failed == nil && cfg.Host.StateDir != "" {
 		backups.Dir = filepath.Join(cfg.Host.StateDir, clientsFolder)
-		if before, ok := backups.Before(path, now); ok {
+		if before, ok := backups.Before(path, f.name, now); ok {
 			after, err, exact = before, nil, true
 		}
 	}
@@ -310,7 +324,7 @@ func (g *globals) removeFromClient(cmd *cobra.Command, kind string, f *clientFla
 	if f.dryRun {
 		return printDiff(cmd, path, now, after)
 	}
-	if err := backups.Undo(path, now, after); err != nil {
+	if err := backups.Undo(path, f.name, now, after); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	switch {
@@ -333,7 +347,7 @@ func printDiff(cmd *cobra.Command, path string, before, after []byte) error {
 type clientLine struct {
 	Kind string `json:"kind"`
 	File string `json:"file"`
-	// Found says that the file is there; Entry that it holds one of a host.
+	// Found says that the file is there; Entry that it holds one of a host, by any name.
 	Found  bool     `json:"found"`
 	Entry  bool     `json:"entry"`
 	Others []string `json:"others"`
@@ -341,7 +355,6 @@ type clientLine struct {
 }
 
 func newClientList(g *globals) *cobra.Command {
-	f := &clientFlags{name: "drawbridge"}
 	return g.wantsJSON(&cobra.Command{
 		Use:   "list",
 		Short: "Show the MCP clients of this user, and which of them know this host",
@@ -349,7 +362,7 @@ func newClientList(g *globals) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var lines []clientLine
 			for _, kind := range clientfile.Kinds() {
-				lines = append(lines, f.look(kind)...)
+				lines = append(lines, lookAt(kind)...)
 			}
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), lines)
@@ -376,30 +389,29 @@ func (l clientLine) state() string {
 	return "no"
 }
 
-// look is what there is of a client: its files that are there, or where one would be.
-func (f *clientFlags) look(kind string) (lines []clientLine) {
+// lookAt is what there is of a client: its files that are there, or where one would be.
+func lookAt(kind string) (lines []clientLine) {
 	files := clientFiles(kind)
 	for i, path := range files {
 		line := clientLine{Kind: kind, File: path, Others: []string{}}
 		text, err := clientfile.Read(path)
-		var names []string
+		var found []clientfile.Server
 		if line.Found = text != nil; line.Found && err == nil {
-			names, _, err = clientfile.Look(kind, path, text, f.name)
+			found, err = clientfile.Look(kind, path, text)
 		}
 		if err != nil {
 			line.Error = err.Error()
 		}
-		for _, name := range names {
-			if name == f.name {
+		for _, server := range found {
+			if server.Ours {
 				line.Entry = true
 			} else {
-				line.Others = append(line.Others, name)
+				line.Others = append(line.Others, server.Name)
 			}
 		}
-		slices.Sort(line.Others)
 		// Of several places, and of an editor's settings, only what says something is told.
 		last := i == len(files)-1 && len(lines) == 0
-		if line.Found && (len(names) > 0 || i == 0) || err != nil || last {
+		if line.Found && (len(found) > 0 || i == 0) || err != nil || last {
 			if last && !line.Found {
 				line.File = files[0]
 			}
