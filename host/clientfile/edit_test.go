@@ -106,10 +106,12 @@ func TestPutAndTake(t *testing.T) {
 
 // TestPutKeepsEveryLine: what stood in a file before stands in it after, line by line.
 func TestPutKeepsEveryLine(t *testing.T) {
-	for kind, file := range map[string]string{
-		"claude-desktop": "01-claude-desktop.json", "claude-code": "02-claude-code.mcp.json", "vscode": "03-vscode.mcp.json",
-		"cursor": "06-commented.mcp.json", "windsurf": "07-windsurf.mcp_config.json", "cline": "08-cline_mcp_settings.json", "zed": "10-zed.settings.json",
-		"codex": "11-codex.config.toml", "gemini": "12-gemini.settings.json", "generic": "13-bom-crlf-windows.json", "continue": "14-continue.config.yaml", "librechat": "21-librechat.yaml",
+	for file, kind := range map[string]string{
+		"01-claude-desktop.json": "claude-desktop", "02-claude-code.mcp.json": "claude-code", "03-vscode.mcp.json": "vscode", "06-commented.mcp.json": "cursor",
+		"07-windsurf.mcp_config.json": "windsurf", "08-cline_mcp_settings.json": "cline", "10-zed.settings.json": "zed", "11-codex.config.toml": "codex",
+		"12-gemini.settings.json": "gemini", "13-bom-crlf-windows.json": "generic", "14-continue.config.yaml": "continue", "21-librechat.yaml": "librechat",
+		"30-written-by-claude-code.json": "claude-code", "31-written-by-codex.toml": "codex", "32-written-by-gemini.json": "gemini",
+		"33-written-by-opencode.jsonc": "opencode", "34-written-by-cline.json": "cline",
 	} {
 		text, err := os.ReadFile(filepath.Join("..", "importer", "testdata", file))
 		if err != nil {

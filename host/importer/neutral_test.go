@@ -124,7 +124,7 @@ func source(t *testing.T, name string) []byte {
 func files(t *testing.T) []string {
 	t.Helper()
 	goldens, err := filepath.Glob("testdata/*.golden")
-	if err != nil || len(goldens) != 16 {
+	if err != nil || len(goldens) != 21 {
 		t.Fatalf("%d golden files, %v", len(goldens), err)
 	}
 	for i, g := range goldens {
