@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -58,7 +59,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits, "acme": declareAcme, "checksum": declareChecksum, "absent": absent, "json": checkJSON, "record": recordCalls,
-			"speak": speak,
+			"speak": speak, "serving": serving,
 		},
 	})
 }
@@ -126,6 +127,31 @@ func speak(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(cmd.Wait())
 	said.Write(errs.Bytes())
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), said.Bytes(), 0o600))
+}
+
+// serving starts `drawbridge serve` and waits until it is ready; it ends with the script:
+// serving ARG…
+func serving(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: serving ARG…")
+	}
+	cmd := exec.Command("drawbridge", append([]string{"serve"}, args...)...)
+	cmd.Dir, cmd.Env = ts.Getenv("WORK"), environ(ts)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "ready at") {
+		_ = cmd.Wait()
+		ts.Fatalf("serve: %q, %v\n%s", line, err, errs.Bytes())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // at once: stopHost waits until its number is free
+	ts.Defer(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-ended
+	})
 }
 
 // stopHost ends the host of a script's configuration, if one runs, and waits for its end.
