@@ -13,8 +13,12 @@ import (
 	"slices"
 )
 
-// ErrChanged says that a file was changed while it was being edited.
-var ErrChanged = errors.New("the file was changed meanwhile; nothing was written, try again")
+var (
+	// ErrChanged says that a file was changed while it was being edited.
+	ErrChanged = errors.New("the file was changed meanwhile; nothing was written, try again")
+	// ErrReadOnly marks a file that this user may not write.
+	ErrReadOnly = errors.New("the file may not be written by this user")
+)
 
 // Read reads a client's file; nil where there is none.
 func Read(path string) ([]byte, error) {
@@ -211,7 +215,9 @@ func replace(path string, before, after []byte) error {
 	path = resolved(path)
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
+		if mode = info.Mode().Perm(); !writable(path, mode) {
+			return ErrReadOnly
+		}
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -227,6 +233,17 @@ func replace(path string, before, after []byte) error {
 		return err
 	}
 	return os.Rename(temp.Name(), path)
+}
+
+// writable says whether a file may be written, though another could be put in its place: who
+// may do the one need not want the other. A file that is meant to be left alone is, by root
+// too.
+func writable(path string, mode fs.FileMode) bool {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil && mode&0o200 != 0
 }
 
 // unchanged says whether a file still holds a text, nil for none.

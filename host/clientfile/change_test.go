@@ -124,3 +124,45 @@ func TestBackupsOfSeveral(t *testing.T) {
 		}
 	}
 }
+
+// TestReadOnly: a file that may not be written stays, with nothing kept of it and nothing
+// beside it.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	b := Backups{Dir: filepath.Join(dir, "state")}
+	path := filepath.Join(dir, "its", "mcp.json")
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("one"), 0o444)); err != nil {
+		t.Fatal(err)
+	}
+	check := func(err error) {
+		t.Helper()
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%v, want %v", err, ErrReadOnly)
+		}
+		text, err := os.ReadFile(path)
+		beside, _ := os.ReadDir(filepath.Dir(path))
+		if err != nil || string(text) != "one" || len(beside) != 1 {
+			t.Errorf("%q, %v; beside it %v", text, err, beside)
+		}
+	}
+	check(b.Write(path, "gate", []byte("one"), []byte("two")))
+	if left, err := os.ReadDir(b.Dir); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	check(b.Undo(path, "gate", []byte("one"), []byte("zero")))
+}
+
+// TestTooLarge: a file that no client's is is not read whole first.
+func TestTooLarge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Truncate(50<<20), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := Read(path); !errors.Is(err, ErrUnusable) || text != nil {
+		t.Errorf("50 MiB: %d bytes, %v", len(text), err)
+	}
+}

@@ -88,7 +88,11 @@ func (m *Merged) prepare() (*placing, error) {
 	mode := fs.FileMode(fileMode)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
-		if mode&0o200 == 0 {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil || mode&0o200 == 0 {
 			return nil, fmt.Errorf("%s: it may not be written by this user", path)
 		}
 	}
