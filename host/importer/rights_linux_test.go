@@ -1,0 +1,69 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// asNobody does something with the rights of a user who has none. It needs root, and is for
+// what root's own rights would hide.
+func asNobody(t *testing.T, do func()) {
+	t.Helper()
+	const nobody = 65534
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		_, err := unix.SetfsuidRetUid(nobody)
+		if err == nil {
+			do()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRights: what this user may not read is not imported, and what he may not write is not
+// written, though he might put another file in its place.
+func TestRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	dir := t.TempDir()
+	closed, theirs := filepath.Join(dir, "closed.json"), filepath.Join(dir, "theirs.hcl")
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777),
+		os.WriteFile(closed, []byte(oneServer), 0o600), os.WriteFile(theirs, []byte("# theirs\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	target := target(t)
+	target.File = theirs
+	m := merged(t, target, oneServer)
+	var read, write error
+	asNobody(t, func() {
+		_, read = ReadFile(closed, forTests)
+		_, _, write = m.Apply()
+	})
+	if read == nil || !strings.Contains(read.Error(), "closed.json: it may not be read by this user") {
+		t.Errorf("what may not be read: %v", read)
+	}
+	if write == nil || !strings.Contains(write.Error(), "theirs.hcl: it may not be written by this user") {
+		t.Errorf("what may not be written: %v", write)
+	}
+	if now, err := os.ReadFile(theirs); err != nil || !bytes.Equal(now, []byte("# theirs\n")) {
+		t.Errorf("it is now %q, %v", now, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".drawbridge-*")); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if _, err := target.store().Get("one.TOKEN"); err == nil {
+		t.Error("the secret is kept")
+	}
+}
