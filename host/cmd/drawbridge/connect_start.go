@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -68,7 +67,9 @@ func (j *joiner) startHost(ctx context.Context) (*control.Client, error) {
 	if info, err := log.Stat(); err == nil {
 		before = info.Size()
 	}
-	ended, pid, err := j.spawn(canonical(cfg.Path), log)
+	path := canonical(cfg.Path)
+	// Its folder is not the client's, which may want to be moved.
+	ended, pid, err := launched([]string{"serve", "--config", path, "--log-level", j.g.logLevel}, filepath.Dir(path), log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
@@ -86,29 +87,9 @@ func openHostLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 }
 
-// spawn starts `drawbridge serve` in a session of its own. ended gets how it ended,
-// where it does before this process; its reaper lasts as long as one of the two.
-func (j *joiner) spawn(config string, log *os.File) (ended <-chan error, pid int, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, 0, err
-	}
-	cmd := exec.Command(self, "serve", "--config", config, "--log-level", j.g.logLevel) //nolint:noctx // it outlives this command
-	cmd.Args[0] = "drawbridge"
-	cmd.Dir = filepath.Dir(config) // not the client's, which may want to be moved
-	cmd.Stdout, cmd.Stderr = log, log
-	detach(cmd)
-	if err := cmd.Start(); err != nil {
-		return nil, 0, err
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	return done, cmd.Process.Pid, nil
-}
-
 // awaitHost waits until the host that was spawned takes commands, or has ended. What its
 // log had before is not its own.
-func (j *joiner) awaitHost(ctx context.Context, ended <-chan error, log *os.File, before int64) (*control.Client, error) {
+func (j *joiner) awaitHost(ctx context.Context, ended <-chan struct{}, log *os.File, before int64) (*control.Client, error) {
 	look := time.NewTicker(startPoll)
 	defer look.Stop()
 	for {
@@ -117,10 +98,10 @@ func (j *joiner) awaitHost(ctx context.Context, ended <-chan error, log *os.File
 			return host, err
 		}
 		select {
-		case how := <-ended:
+		case <-ended:
 			why := lastLine(log, before)
-			if why == "" && how != nil {
-				why = how.Error()
+			if why == "" {
+				why = "it ended and said nothing"
 			}
 			return nil, fmt.Errorf("%w: %s; its log is %s", errNotStarted, why, log.Name())
 		case <-ctx.Done():

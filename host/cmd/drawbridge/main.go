@@ -12,13 +12,16 @@ import (
 )
 
 func main() {
-	// The host starts these, not a person: they come before flags and config.
+	// The host or `connect` starts these, not a person: they come before flags and config.
 	if containment.IsGuard(os.Args) {
 		os.Exit(containment.Guard(os.Args[2:]))
 	}
 	if name, ok := asPlugin(os.Args); ok {
 		servePlugin(name)
 		return
+	}
+	if asLauncher(os.Args) {
+		os.Exit(launch(os.Args[2:]))
 	}
 	tuneGC()
 	// A client that closes our output is an error to handle, not a signal to die of.

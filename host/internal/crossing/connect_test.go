@@ -3,6 +3,7 @@
 package crossing
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -217,6 +219,53 @@ func TestTheHostHoldsNothingOfItsClient(t *testing.T) {
 	if rest, err := io.ReadAll(read); err != nil || len(rest) != 0 {
 		t.Errorf("what the client was given: %q, %v", rest, err)
 	}
+}
+
+// TestTheHostIsBelowNoClient: a client that kills all that is below the process that it has
+// started, as some do when they end, does not end the host that others share.
+func TestTheHostIsBelowNoClient(t *testing.T) {
+	t.Parallel()
+	p := hosttest.NewPlace(t)
+	stopHosts(t, p)
+	path := config(t, p, "", provider{name: "fake"})
+	cmd := p.Command(t, "connect", "--config", path, "--start")
+	first := hosttest.StartStdio(t, cmd)
+	hosttest.Open(t, first)
+	textOf(t, tool(t, first, "fake_inc", "{}"))
+	host := onlyHost(t, p)
+	for pid := host; pid > 1; pid = parentOf(t, pid) {
+		if pid == cmd.Process.Pid {
+			t.Fatal("the host is below the client that started it")
+		}
+	}
+	for _, one := range p.Processes() {
+		for pid := one.PID; pid > 1; pid = parentOf(t, pid) {
+			if pid == cmd.Process.Pid {
+				_ = syscall.Kill(one.PID, syscall.SIGTERM)
+			}
+		}
+	}
+	<-first.Ended()
+	second := connected(t, p, path)
+	if got := textOf(t, tool(t, second, "fake_get", "{}")); got != "1" || onlyHost(t, p) != host {
+		t.Errorf("the next client finds %s, and host %d where it was %d", got, onlyHost(t, p), host)
+	}
+}
+
+// parentOf is the parent of a process, 0 where it is gone.
+func parentOf(t testing.TB, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "stat"))
+	if err != nil {
+		return 0
+	}
+	// The name, in brackets, may hold anything.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parent
 }
 
 // TestConnectFindsTheNextHost: without --start the next host is the owner's to start;

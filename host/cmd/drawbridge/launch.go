@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// launchCommand tells a process to start a host for another, and to end. Clients kill what
+// is below the process that they have started, and a host that `connect` starts is nobody's:
+// once its parent has ended it is below none of them.
+const launchCommand = "launch"
+
+// lifelineFile is the file of a host that is started so whose end says that the host's is.
+const lifelineFile = 3
+
+// asLauncher says whether this process is to start a host and to end.
+func asLauncher(args []string) bool { return len(args) > 2 && args[1] == launchCommand }
+
+// launch starts this program with arguments, with its standard error as output, and says
+// the pid on its standard output.
+func launch(args []string) int {
+	cmd, err := itself(args)
+	if err == nil {
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		cmd.ExtraFiles = []*os.File{os.NewFile(lifelineFile, "lifeline")}
+		detach(cmd)
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "drawbridge: %v\n", err)
+		return exitError
+	}
+	fmt.Println(cmd.Process.Pid)
+	return exitOK
+}
+
+// launched has a process started by one that ends then. Its output goes to a log; ended is
+// closed when it has ended.
+func launched(args []string, dir string, log *os.File) (ended <-chan struct{}, pid int, err error) {
+	cmd, err := itself(append([]string{launchCommand}, args...))
+	if err != nil {
+		return nil, 0, err
+	}
+	lifeline, held, err := os.Pipe()
+	if err != nil {
+		return nil, 0, err
+	}
+	cmd.Dir, cmd.Stderr, cmd.ExtraFiles = dir, log, []*os.File{held}
+	detach(cmd)
+	said, err := cmd.Output()
+	_ = held.Close()
+	if err == nil {
+		pid, err = strconv.Atoi(strings.TrimSpace(string(said)))
+	}
+	if err != nil {
+		_ = lifeline.Close()
+		return nil, 0, err
+	}
+	done := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, lifeline) // nothing is written; its end is what counts
+		_ = lifeline.Close()
+		close(done)
+	}()
+	return done, pid, nil
+}
+
+// itself is this program, with arguments.
+func itself(args []string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, args...) //nolint:noctx // it outlives the command that starts it
+	cmd.Args[0] = "drawbridge"
+	return cmd, nil
+}
