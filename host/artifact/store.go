@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -177,13 +178,14 @@ func (s *Store) All() ([]Record, error) {
 		}
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b Record) int {
-		if c := b.Created.Compare(a.Created); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
+	slices.SortFunc(all, Record.Newer)
 	return all, nil
+}
+
+// Newer compares records in the order of lists: it is less than 0 where r stands before
+// o, which is older, or as old and after it by its id.
+func (r Record) Newer(o Record) int {
+	return cmp.Or(o.Created.Compare(r.Created), strings.Compare(r.ID, o.ID))
 }
 
 // Remove deletes an artifact, whoever owns it.

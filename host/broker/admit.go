@@ -58,7 +58,8 @@ func notAdmitted(tool *catalog.Tool, reason, cause string) *Reply {
 }
 
 // rates are what principals have left of the rates of their grants. They outlive a
-// change of the policy as long as a grant stays where and its rate what it was.
+// change of the policy as long as whose the grant is, of what, and its rate stay: where
+// in the files it stands, and which tools it gives, is of no matter.
 type rates struct {
 	mu  sync.Mutex
 	all map[rateKey]*rate.Limiter
@@ -69,14 +70,14 @@ type rateKey struct {
 	owner
 	provider string
 	rate     access.Rate
-	// where is the grant's place: two grants of one rate are two rates.
-	where string
+	// nth tells grants of one rate apart: two of them are two rates.
+	nth int
 }
 
 // take uses one call of a grant's rate, and returns how long the caller would have
 // to wait for it, 0 for a call that was taken.
 func (r *rates) take(c Caller, g *access.Grant, now time.Time) time.Duration {
-	key := rateKey{owner{c.Principal, c.Project}, g.Provider, g.Rate, g.Where}
+	key := rateKey{owner{c.Principal, c.Project}, g.Provider, g.Rate, g.Nth}
 	r.mu.Lock()
 	limiter := r.all[key]
 	if limiter == nil {

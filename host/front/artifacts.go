@@ -66,8 +66,9 @@ func (s *Server) listResources(_ context.Context, r *request) error {
 	if !s.artifacts(r.caller) {
 		return methodNotFound(r.Method)
 	}
-	if cursor, err := cursorOf(r.Message); err != nil || cursor != "" {
-		return badCursor(notOurs)
+	cursor, err := cursorOf(r.Message)
+	if err != nil {
+		return err
 	}
 	type resource struct {
 		URI         string `json:"uri"`
@@ -80,12 +81,20 @@ func (s *Server) listResources(_ context.Context, r *request) error {
 	if err != nil {
 		return s.artifactFailed(r, err, "")
 	}
+	records, next, err := pageOf(records, r.caller.Principal, cursor, s.opts.PageSize)
+	if err != nil {
+		return err
+	}
 	list := []resource{}
 	for _, a := range records {
 		list = append(list, resource{a.URI(), a.Origin.Tool + " result",
 			fmt.Sprintf("From %s of %s, kept until %s; sha256 %s", a.Origin.Tool, a.Origin.Provider, a.Expires.Format("2006-01-02 15:04 MST"), a.SHA256), a.MIME, a.Size})
 	}
-	return s.ownResult(r, `"resources":`+string(encode(list)))
+	members := `"resources":` + string(encode(list))
+	if next != "" {
+		members += `,"nextCursor":"` + next + `"`
+	}
+	return s.ownResult(r, members)
 }
 
 // listTemplates answers that there are none: the ranges of an artifact's URI are

@@ -45,6 +45,12 @@ func (h *web) serveArtifact(w *reply, r *http.Request, id string) {
 	}
 	defer h.requests.Done()
 	defer w.extend() // for what net/http itself writes at the end
+	leave, full := h.place(w)
+	if leave == nil {
+		w.text(http.StatusServiceUnavailable, full)
+		return
+	}
+	defer leave()
 	if h.opts.Artifacts == nil {
 		w.text(http.StatusNotFound, "no such artifact")
 		return
@@ -60,6 +66,11 @@ func (h *web) serveArtifact(w *reply, r *http.Request, id string) {
 		return
 	}
 	defer f.Close()
+	// Who has nothing any more where it comes from could not read it over MCP either.
+	if _, ok := h.guard.gate.Project(principal, record.Origin.Project); !ok {
+		w.text(http.StatusNotFound, "no such artifact")
+		return
+	}
 	header := w.Header()
 	header.Set("Content-Type", contentType(record.MIME))
 	header.Set("ETag", `"`+record.SHA256+`"`)

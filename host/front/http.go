@@ -31,7 +31,8 @@ const (
 	maxHeader     = 64 << 10
 	// maxWebRequests bounds the requests over HTTP that are in flight at once, of all
 	// clients together, and so goroutines and what each holds. A subscription of a
-	// modern client is one of them for as long as it lasts.
+	// modern client is one of them for as long as it lasts, and so is the reading of an
+	// artifact.
 	maxWebRequests = 8 * maxInFlight
 )
 
@@ -134,15 +135,12 @@ func (h *web) post(w *reply, req *http.Request, who party) {
 	defer func() { _ = m.Close() }()
 	// What is no request is not counted: a cancel must get through when all is full.
 	if m.Kind == rpc.Request {
-		select {
-		case h.room <- struct{}{}:
-			defer func() { <-h.room }()
-		default:
-			w.Header().Set("Retry-After", "1")
-			w.refuseID(http.StatusServiceUnavailable, m.ID, unavailable("too_many_requests",
-				fmt.Sprintf("%d requests over HTTP are in flight", cap(h.room))))
+		leave, full := h.place(w)
+		if leave == nil {
+			w.refuseID(http.StatusServiceUnavailable, m.ID, unavailable("too_many_requests", full))
 			return
 		}
+		defer leave()
 	}
 	r := route(m, req.Header.Get(mcp.HeaderProtocolVersion))
 	r.writer = w
@@ -150,6 +148,18 @@ func (h *web) post(w *reply, req *http.Request, who party) {
 		h.postModern(w, req, r, who)
 	} else {
 		h.postLegacy(w, req, r, who)
+	}
+}
+
+// place takes a place among the requests in flight, for whoever calls leave when it is
+// over. Without one the client may come again, and full says why.
+func (h *web) place(w *reply) (leave func(), full string) {
+	select {
+	case h.room <- struct{}{}:
+		return func() { <-h.room }, ""
+	default:
+		w.Header().Set("Retry-After", "1")
+		return nil, fmt.Sprintf("%d requests over HTTP are in flight", cap(h.room))
 	}
 }
 

@@ -1,14 +1,18 @@
 package front
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/drawbridge-mcp/drawbridge/host/artifact"
 	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -149,6 +153,35 @@ func placeOf(cursor string) (p place, ok bool) {
 	copy(p.of[:], raw[len(mark{}):])
 	p.from = binary.BigEndian.Uint32(raw[2*len(mark{}):])
 	return p, true
+}
+
+// pageOf is the page of a principal's artifacts that a cursor asks for, and the next
+// cursor if there is more. A cursor names the last one of its page: what is added or
+// removed while pages are read moves nothing from one to another.
+func pageOf(records []artifact.Record, principal, cursor string, size int) (page []artifact.Record, next string, err error) {
+	whose := markOf(principal)
+	if cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err != nil || len(raw) <= len(whose)+8 {
+			return nil, "", badCursor(notOurs)
+		}
+		if !bytes.Equal(raw[:len(whose)], whose[:]) {
+			return nil, "", badCursor(notYours)
+		}
+		raw = raw[len(whose):]
+		last := artifact.Record{Created: time.Unix(0, int64(binary.BigEndian.Uint64(raw))), ID: string(raw[8:])}
+		from := slices.IndexFunc(records, func(r artifact.Record) bool { return last.Newer(r) < 0 })
+		if from < 0 {
+			from = len(records)
+		}
+		records = records[from:]
+	}
+	if len(records) <= size {
+		return records, "", nil
+	}
+	last := records[size-1]
+	raw := binary.BigEndian.AppendUint64(slices.Clone(whose[:]), uint64(last.Created.UnixNano()))
+	return records[:size], base64.RawURLEncoding.EncodeToString(append(raw, last.ID...)), nil
 }
 
 // paginate says which part of a view a cursor asks for, and the next cursor if
