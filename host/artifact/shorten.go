@@ -107,37 +107,64 @@ type part struct {
 	blocks []json.RawMessage
 }
 
-// findParts finds what of the result is large.
+// findParts finds what of the result is large. Of a member that occurs more than once
+// each one counts: clients differ in which of them they take.
 func (h *shortening) findParts() error {
-	if at, kind, ok := h.m.FindKind("result", "content"); ok && kind == '[' {
-		blocks, err := h.m.Elements(at, mostBlocks)
-		switch {
-		case errors.Is(err, rpc.ErrTooManyParts):
-			h.parts = append(h.parts, part{at: rpc.Part{At: at, Kind: kind}, all: true})
-		case err != nil:
-			return err
-		default:
-			large := int64(0)
-			for _, block := range blocks {
-				h.parts = append(h.parts, part{at: block})
-				if block.At.Len() >= leastPart {
-					large += block.At.Len()
-				}
-			}
-			// Where the small ones alone are too much, they are kept together.
-			if at.Len()-large > h.bounds.Inline {
-				h.parts = []part{{at: rpc.Part{At: at, Kind: kind}, all: true}}
-			}
+	for _, content := range h.m.FindAll("result", "content") {
+		if content.Kind != '[' {
+			continue
 		}
+		parts, err := h.blocksOf(content)
+		if err != nil {
+			return err
+		}
+		h.parts = append(h.parts, parts...)
 	}
-	if at, kind, ok := h.m.FindKind("result", "structuredContent"); ok && !h.bounds.KeepStructured {
-		h.parts = append(h.parts, part{at: rpc.Part{At: at, Kind: kind}, structured: true})
+	if h.bounds.KeepStructured {
+		return nil
+	}
+	for _, at := range h.m.FindAll("result", "structuredContent") {
+		h.parts = append(h.parts, part{at: at, structured: true})
 	}
 	return nil
 }
 
-// choose marks the largest parts, until the rest is within the bound.
+// blocksOf are the blocks of one array of content, or all of it as one part.
+func (h *shortening) blocksOf(content rpc.Part) ([]part, error) {
+	together := []part{{at: content, all: true}}
+	blocks, err := h.m.Elements(content.At, mostBlocks)
+	if errors.Is(err, rpc.ErrTooManyParts) {
+		return together, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	parts, large := make([]part, 0, len(blocks)), int64(0)
+	for _, block := range blocks {
+		parts = append(parts, part{at: block})
+		if block.At.Len() >= leastPart {
+			large += block.At.Len()
+		}
+	}
+	// Where the small ones alone are too much, they are kept together.
+	if content.At.Len()-large > h.bounds.Inline {
+		return together, nil
+	}
+	return parts, nil
+}
+
+// choose marks the largest parts, until the rest is within the bound, and with one
+// structured content every other: none of them stays then.
 func (h *shortening) choose() {
+	h.chooseLargest()
+	if slices.ContainsFunc(h.parts, func(p part) bool { return p.structured && p.chosen }) {
+		for i := range h.parts {
+			h.parts[i].chosen = h.parts[i].chosen || h.parts[i].structured
+		}
+	}
+}
+
+func (h *shortening) chooseLargest() {
 	order := make([]*part, len(h.parts))
 	for i := range h.parts {
 		order[i] = &h.parts[i]
@@ -361,7 +388,7 @@ func (h *shortening) assemble() (*Shortened, error) {
 		switch {
 		case !p.chosen:
 		case p.structured:
-			beside, removed = p.blocks, true
+			beside, removed = append(beside, p.blocks...), true
 		case p.all:
 			replaced = append(replaced, rpc.Replacement{At: p.at.At, With: array(p.blocks)})
 		default:
@@ -372,16 +399,36 @@ func (h *shortening) assemble() (*Shortened, error) {
 	if err != nil || !removed {
 		return &Shortened{Message: m, Kept: h.kept, Lost: h.lost}, err
 	}
-	defer m.Close() //nolint:errcheck // nothing of it is kept
-	var content []byte
-	if at, kind, ok := m.FindKind("result", "content"); ok && kind == '[' {
-		if content, err = m.Section(at).Append(nil); err != nil {
+	m, err = h.extend(m, beside)
+	return &Shortened{Message: m, Kept: h.kept, Lost: h.lost}, err
+}
+
+// extend takes the structured content out and puts what stands for it at the end of
+// the content, of each where there are several. It owns the message it is given.
+func (h *shortening) extend(m *rpc.Message, beside []json.RawMessage) (*rpc.Message, error) {
+	defer func() { _ = m.Close() }()
+	all := m.FindAll("result", "content")
+	without := m.Edit().Remove("result", "structuredContent")
+	if !slices.ContainsFunc(all, func(c rpc.Part) bool { return c.Kind == '[' }) {
+		return h.reparse(without.Set(array(beside), "result", "content").Payload())
+	}
+	bare, err := h.reparse(without.Payload())
+	if err != nil {
+		return nil, err
+	}
+	defer bare.Close() //nolint:errcheck // nothing of it is kept
+	var replaced []rpc.Replacement
+	for _, c := range bare.FindAll("result", "content") {
+		if c.Kind != '[' {
+			continue
+		}
+		content, err := bare.Section(c.At).Append(nil)
+		if err != nil {
 			return nil, err
 		}
+		replaced = append(replaced, rpc.Replacement{At: c.At, With: extended(content, beside)})
 	}
-	edited := m.Edit().Remove("result", "structuredContent").Set(extended(content, beside), "result", "content")
-	last, err := h.reparse(edited.Payload())
-	return &Shortened{Message: last, Kept: h.kept, Lost: h.lost}, err
+	return h.reparse(bare.Replace(replaced))
 }
 
 // joined are blocks as they stand in an array.

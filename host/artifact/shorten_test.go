@@ -221,6 +221,52 @@ func TestStructuredContent(t *testing.T) {
 	}
 }
 
+// TestDoubledMembers: of a member that stands twice in a result each is shortened, and
+// nothing of either is lost, for clients differ in which of them they take.
+func TestDoubledMembers(t *testing.T) {
+	a, b := strings.Repeat("a", 9000), strings.Repeat("b", 8000)
+	text := func(s string) string { return `[{"type":"text","text":` + quote(s) + `}]` }
+	for name, c := range map[string]struct {
+		members string
+		kept    []string
+		stays   string
+	}{
+		"content":            {`"content":` + text(a) + `,"content":` + text(b), []string{a, b}, ""},
+		"the first is large": {`"content":` + text(a) + `,"content":` + text("small"), []string{a}, `"content":[{"type":"text","text":"small"}]`},
+		"the last is large":  {`"content":` + text("small") + `,"content":` + text(a), []string{a}, `"content":[{"type":"text","text":"small"}]`},
+		"structuredContent":  {`"content":[],"structuredContent":` + quote(a) + `,"structuredContent":` + quote(b), []string{quote(a), quote(b)}, ""},
+		"both":               {`"content":` + text(a) + `,"structuredContent":` + quote(b) + `,"content":` + text("small"), []string{a, quote(b)}, `{"type":"text","text":"small"}`},
+		"small structured":   {`"structuredContent":"small","content":[],"structuredContent":` + quote(a), []string{`"small"`, quote(a)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newStore(t, 1<<30)
+			out := shorten(t, s, result(c.members), Bounds{Inline: 6000})
+			if out == nil {
+				t.Fatal("it was not shortened")
+			}
+			var kept []string
+			for _, r := range out.Kept {
+				kept = append(kept, read(t, s, r.ID))
+			}
+			if diff := cmp.Diff(c.kept, kept); diff != "" {
+				t.Errorf("what is kept (-want +got):\n%.300s", diff)
+			}
+			whole, err := out.Message.Payload().Append(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(whole) > 6000 || !strings.Contains(string(whole), c.stays) {
+				t.Errorf("it has %d bytes: %s", len(whole), whole)
+			}
+			for _, r := range out.Kept {
+				if !strings.Contains(string(whole), `"uri":"`+r.URI()+`"`) {
+					t.Errorf("there is no link to %s: %s", r.URI(), whole)
+				}
+			}
+		})
+	}
+}
+
 func TestOddBlocksAreKeptAsTheyAre(t *testing.T) {
 	pad := strings.Repeat("z", 6000)
 	for name, block := range map[string]string{

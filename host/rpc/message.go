@@ -173,6 +173,25 @@ func (m *Message) FindKind(path ...string) (jsonscan.Span, byte, bool) {
 	return found.value, found.kind, true
 }
 
+// FindAll returns every value at a path, in order: those of a member that occurs more
+// than once, of which Find is the last.
+func (m *Message) FindAll(path ...string) []Part {
+	if len(path) == 0 {
+		return nil
+	}
+	parent, ok := m.index(path[:len(path)-1])
+	if !ok {
+		return nil
+	}
+	var all []Part
+	for i := range m.members {
+		if c := &m.members[i]; c.parent == parent && c.name == path[len(path)-1] {
+			all = append(all, Part{Name: c.name, At: c.value, Kind: c.kind})
+		}
+	}
+	return all
+}
+
 // Get returns the bytes of the value at a path, nil where there is none or its
 // file cannot be read. It reads from the file of a spooled message, so it is for
 // small values. The bytes are not to be changed.
