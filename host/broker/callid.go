@@ -16,9 +16,6 @@ import (
 // runs once.
 const metaCallID = metaPrefix + "call_id"
 
-// hashPiece is how much of a spooled request's arguments is read at a time.
-const hashPiece = 256 << 10
-
 // CallIDs remembers the calls that carry an id of their caller's; *journal.CallIDs
 // does, and says how it is used.
 type CallIDs interface {
@@ -134,13 +131,14 @@ func (x *crossing) binding(t *catalog.Tool) (journal.Binding, error) {
 	}
 	h := x.opts.CallIDs.Hash()
 	if at, there := x.call.Request.Find("params", "arguments"); there {
-		err := x.call.Request.Section(at).Chunks(hashPiece, func(piece []byte, _ bool) error {
-			_, err := h.Write(piece)
-			return err
-		})
+		raw, err := x.call.Request.Section(at).Append(nil)
 		if err != nil {
 			return b, err
 		}
+		// A client that repeats a call may write it anew, with its members in another order.
+		prefix, form := catalog.Canonical(raw)
+		_, _ = h.Write([]byte(prefix)) // a hash takes everything
+		_, _ = h.Write(form)
 	}
 	x.sum = h.Sum(nil)
 	b.Arguments = x.sum

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,13 +152,59 @@ func TestIDForAnotherCall(t *testing.T) {
 			t.Errorf("%s: %s (-want +got):\n%s", name, reply.Err.Message, diff)
 		}
 	}
+	// What is no I-JSON is bound as it is written.
+	doubled := `{"name":"shop_pay","arguments":{"n":1,"n":%s},"_meta":{"drawbridge/call_id":"y"}}`
+	if reply := b.Call(t.Context(), toolCall(t, fmt.Sprintf(doubled, "2"))); reply.Outcome != OK || reply.Reason != "" {
+		t.Fatal(reply)
+	}
+	if reply := b.Call(t.Context(), toolCall(t, fmt.Sprintf(doubled, "2"))); reply.Reason != "repeated" {
+		t.Errorf("a doubled member again: %+v", reply)
+	}
+	if d := dataOf(t, b.Call(t.Context(), toolCall(t, fmt.Sprintf(doubled, "3")))); d.Reason != "call_id_reused" {
+		t.Errorf("another doubled member: %+v", d)
+	}
 	c := toolCall(t, payX)
 	c.Caller.Principal = "another"
 	if d := dataOf(t, b.Call(t.Context(), c)); d.Reason != "unknown_tool" {
 		t.Errorf("one who may not call it at all: %+v, want to be told no more than that", d)
 	}
-	if len(f.got) != 1 {
-		t.Errorf("%d messages were dispatched, want 1", len(f.got))
+	if len(f.got) != 2 {
+		t.Errorf("%d messages were dispatched, want 2", len(f.got))
+	}
+}
+
+// TestTheSameArgumentsInOtherWords: a client that repeats a call may write its
+// arguments anew; what they mean is what the id is bound to, to the last digit.
+func TestTheSameArgumentsInOtherWords(t *testing.T) {
+	f, b := numberedFake(t, t.TempDir())
+	pay := func(id, arguments string) Reply {
+		return b.Call(t.Context(), toolCall(t, `{"name":"shop_pay","arguments":`+arguments+`,"_meta":{"drawbridge/call_id":"`+id+`"}}`))
+	}
+	for id, one := range map[string]struct {
+		first, again string
+		same         bool
+	}{
+		"order":   {`{"a":1,"b":{"c":2,"d":[3]}}`, `{"b":{"d":[3],"c":2},"a":1}`, true},
+		"space":   {`{"a":[1,2]}`, `{ "a" : [ 1, 2 ] }`, true},
+		"escapes": {`{"a":"é/"}`, `{"\u0061":"\u00e9\/"}`, true},
+		"digits":  {`{"a":9007199254740992}`, `{"a":9007199254740993}`, false},
+		"list":    {`{"a":[1,2]}`, `{"a":[2,1]}`, false},
+		"null":    {`{"a":null}`, `{}`, false},
+		"none":    {`{}`, `null`, false},
+	} {
+		if reply := pay(id, one.first); reply.Outcome != OK || reply.Reason != "" {
+			t.Fatalf("%s: %+v", id, reply)
+		}
+		want := "call_id_reused"
+		if one.same {
+			want = "repeated"
+		}
+		if reply := pay(id, one.again); reply.Reason != want {
+			t.Errorf("%s: %s after %s is %q, want %q", id, one.again, one.first, reply.Reason, want)
+		}
+	}
+	if len(f.got) != 7 {
+		t.Errorf("%d messages were dispatched, want 7", len(f.got))
 	}
 }
 

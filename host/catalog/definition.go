@@ -145,13 +145,19 @@ func DigestTool(raw json.RawMessage) string { return Digest(KindTool, raw) }
 // (RFC 7493), a doubled member or half a surrogate pair in it, has no canonical
 // form; its digest is that of its bytes, prefixed "raw:".
 func Digest(kind string, raw json.RawMessage) string {
-	canonical := jsontext.Value(bytes.Clone(raw))
-	prefix := ""
-	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
-		prefix, canonical = "raw:", jsontext.Value(raw)
-	}
+	prefix, canonical := Canonical(raw)
 	sum := sha256.New()
 	_, _ = sum.Write([]byte(kind + "\n")) // a hash takes everything
 	_, _ = sum.Write(canonical)
 	return prefix + hex.EncodeToString(sum.Sum(nil))
+}
+
+// Canonical is the canonical form of a value, as Digest has it, with no prefix, or the
+// value as it is with the prefix "raw:" where it has none.
+func Canonical(raw json.RawMessage) (prefix string, form []byte) {
+	canonical := jsontext.Value(bytes.Clone(raw))
+	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
+		return "raw:", raw
+	}
+	return "", canonical
 }
