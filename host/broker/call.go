@@ -144,6 +144,9 @@ func (x *crossing) take(ctx context.Context) Reply {
 	x.was = x.memory.own.arrive(ctx)
 	tool, end := x.resolve(ctx)
 	if tool == nil {
+		if reply := x.repeatedOfGone(ctx); reply != nil {
+			return *reply
+		}
 		return end
 	}
 	if reply := x.repeated(ctx, tool); reply != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"strings"
 	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
@@ -67,6 +68,33 @@ func (x *crossing) repeated(ctx context.Context, t *catalog.Tool) *Reply {
 		return x.notFree(t, journal.Known{}, err)
 	}
 	known, err := x.opts.CallIDs.Lookup(ctx, x.entry.CallID, b)
+	return x.notFree(t, known, err)
+}
+
+// repeatedOfGone is repeated for a tool that the caller does not see any more: what ran
+// has run, and its caller may hear how it ended as long as he is granted the tool. Nil
+// for every call that is no repeat; it ends as one of a tool that is not there.
+func (x *crossing) repeatedOfGone(ctx context.Context) *Reply {
+	if !x.numbered() {
+		return nil
+	}
+	t := new(catalog.Tool)
+	if was := x.was.find(x.exposed); was != nil {
+		t.Provider, t.Name = was.Provider, was.Name
+	} else if slug, name, ok := strings.Cut(x.exposed, "_"); ok { // another client of his may have been shown it
+		t.Provider, t.Name = slug, name
+	}
+	if !x.worlds.world().admits(x.call.Caller, t.Provider, t.Name) {
+		return nil
+	}
+	b, err := x.binding(t)
+	if err != nil {
+		return x.notFree(t, journal.Known{}, err)
+	}
+	known, err := x.opts.CallIDs.Lookup(ctx, x.entry.CallID, b)
+	if errors.Is(err, journal.ErrCallIDReused) {
+		return nil
+	}
 	return x.notFree(t, known, err)
 }
 

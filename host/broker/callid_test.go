@@ -87,6 +87,51 @@ func TestRepeatGetsTheAnswer(t *testing.T) {
 	}
 }
 
+// TestRepeatOfWhatIsGone: when the tool is no longer there, or its definition is not
+// approved any more, a repeat is still told how the first call ended, and a call that
+// is none is told that there is no such tool.
+func TestRepeatOfWhatIsGone(t *testing.T) {
+	f, b := numberedFake(t, t.TempDir())
+	f.answers(t, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"paid"}]}}`)
+	first := b.Call(t.Context(), toolCall(t, payX))
+	if first.Outcome != OK {
+		t.Fatal(first)
+	}
+	f.runs["shop"]++
+	f.defs["shop"] = []json.RawMessage{json.RawMessage(`{"name":"get"}`)}
+	if _, err := f.Get(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	another := toolCall(t, payX)
+	another.Caller.Client.Name = "another client"
+	for name, c := range map[string]Call{"shown": toolCall(t, payX), "not shown": another} {
+		if again := b.Call(t.Context(), c); again.Reason != "repeated" || again.Outcome != OK || textOf(t, again.Message) != textOf(t, first.Message) {
+			t.Errorf("%s: again = %+v", name, again)
+		}
+	}
+	for name, params := range map[string]string{
+		"another id":        `{"name":"shop_pay","arguments":{"n":1},"_meta":{"drawbridge/call_id":"y"}}`,
+		"another call's id": `{"name":"shop_pay","arguments":{"n":2},"_meta":{"drawbridge/call_id":"x"}}`,
+	} {
+		if d := dataOf(t, b.Call(t.Context(), toolCall(t, params))); d.Outcome != Stale || d.Reason != reasonToolGone {
+			t.Errorf("%s: %+v", name, d)
+		}
+		c := toolCall(t, params)
+		c.Caller.Client.Name = "a client that was shown nothing"
+		if d := dataOf(t, b.Call(t.Context(), c)); d.Outcome != Denied || d.Reason != "unknown_tool" {
+			t.Errorf("%s, to whom nothing was shown: %+v", name, d)
+		}
+	}
+	c := toolCall(t, payX)
+	c.Caller.Principal = "another"
+	if d := dataOf(t, b.Call(t.Context(), c)); d.Reason != "unknown_tool" {
+		t.Errorf("another principal: %+v", d)
+	}
+	if len(f.got) != 1 {
+		t.Errorf("%d messages were dispatched, want 1", len(f.got))
+	}
+}
+
 // TestRepeatInFlight: a repeat that comes too early is told so, and may come again.
 func TestRepeatInFlight(t *testing.T) {
 	f, b := numberedFake(t, t.TempDir())
