@@ -48,6 +48,9 @@ const (
 type CallIDOptions struct {
 	// Path is the table's file, STATE_DIR/call_ids.db.
 	Path string
+	// Folder is that of the journal: how a call ended whose host died before it could say
+	// so here. "" where there is none to ask.
+	Folder string
 	// HostID is the id of this run.
 	HostID string
 	// Key keys the digests of arguments: it belongs to the state dir and stays secret.
@@ -71,11 +74,13 @@ type CallIDOptions struct {
 //	    Lookup                    Free → go on; ErrCallIDReused → denied; else answer what is Known
 //	with all decided, before Journal.Begin
 //	    Claim                     Free → the id is this call's; else as above
-//	if nothing was sent (Begin failed, undelivered, cancelled before dispatch)
-//	    Release                   the id may be used again
-//	otherwise, before Journal.End and the answer
-//	    Finish                    with the outcome and, up to a size, the answer's bytes
+//	after Journal.End, before the answer
+//	    if nothing was sent (Begin failed, undelivered, cancelled before dispatch)
+//	        Release               the id may be used again
+//	    otherwise
+//	        Finish                with the outcome and, up to a size, the answer's bytes
 //
+// Of a host that dies between the two the journal has the end, and it counts here too.
 // Lookup spares a repeat the start of a server; Claim alone decides. A call that is
 // Known is answered without being sent: InFlight as unavailable with
 // ReasonCallIDInFlight (to repeat it with the same id is safe), Ended with the
@@ -129,7 +134,8 @@ type Known struct {
 	State IDState
 	// JournalID is the call's id in the journal, HostID the run that took it.
 	JournalID, HostID string
-	// Outcome and Reason are how it ended; a call whose host died is unknown.
+	// Outcome and Reason are how it ended; a call whose host died is unknown, where the
+	// journal has no end of it.
 	Outcome, Reason string
 	// Ended is when.
 	Ended time.Time

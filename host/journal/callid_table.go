@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
 	"time"
 )
 
@@ -64,9 +65,13 @@ func (c *CallIDs) table(ctx context.Context) (*sql.DB, map[string]change, error)
 		return nil, nil, ErrClosed
 	}
 	if c.db == nil {
+		gone := missing(c.opts.Path) && !missing(c.opts.Path+lockSuffix)
 		db, err := openDatabase(context.WithoutCancel(ctx), c.opts.Path, callIDSchema)
 		if err != nil {
 			return nil, nil, err
+		}
+		if gone {
+			c.opts.Logger.Error("the table of call ids has been removed, and is made anew: a call from before that is repeated runs again", "file", c.opts.Path)
 		}
 		c.db = db
 		c.purger.Go(c.purge)
@@ -76,6 +81,12 @@ func (c *CallIDs) table(ctx context.Context) (*sql.DB, map[string]change, error)
 		owed[id] = ch
 	}
 	return c.db, owed, nil
+}
+
+// missing says that there is no such file.
+func missing(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // paid forgets what was owed and is written.
@@ -112,8 +123,8 @@ func (ch change) write(ctx context.Context, tx *sql.Tx, id string) error {
 	return drop(ctx, tx, time.Now())
 }
 
-// find reads the row of an id. A call in flight of a run that is dead has ended, and
-// nobody can say how.
+// find reads the row of an id. A call in flight of a run that is dead has ended: how,
+// the journal knows, or nobody. One that was not sent has left the id free.
 func (c *CallIDs) find(ctx context.Context, tx *sql.Tx, id string, b Binding) (Known, error) {
 	var has Binding
 	k := Known{State: IDInFlight}
@@ -136,8 +147,19 @@ func (c *CallIDs) find(ctx context.Context, tx *sql.Tx, id string, b Binding) (K
 		if err != nil || !dead {
 			return k, err
 		}
-		now := time.Now()
-		ended, outcome, reason = sql.NullInt64{Int64: now.UnixMicro(), Valid: true}, sql.NullString{String: OutcomeUnknown}, sql.NullString{String: ReasonHostDied}
+		end := ending{Dispatched: true, Outcome: OutcomeUnknown, Reason: ReasonHostDied, Ended: time.Now()}
+		if c.opts.Folder != "" {
+			if written, found, err := endInFiles(c.opts.Folder, k.HostID, k.JournalID); err != nil {
+				return Known{}, err
+			} else if found {
+				end = written
+			}
+		}
+		if !end.Dispatched {
+			_, err := tx.ExecContext(ctx, `DELETE FROM call_ids WHERE call_id = ?`, id)
+			return Known{State: IDFree}, err
+		}
+		ended, outcome, reason = sql.NullInt64{Int64: end.Ended.UnixMicro(), Valid: true}, sql.NullString{String: end.Outcome}, sql.NullString{String: end.Reason}
 		if _, err := tx.ExecContext(ctx, `UPDATE call_ids SET ended = ?, outcome = ?, reason = ? WHERE call_id = ?`,
 			ended.Int64, outcome.String, reason.String, id); err != nil {
 			return Known{}, err

@@ -2,9 +2,11 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -309,7 +311,7 @@ func TestCheckCallID(t *testing.T) {
 // TestForeignTable: a table that cannot be read fails every call that needs it, by
 // the file's name; it is never made anew, since that would forget what was run.
 func TestForeignTable(t *testing.T) {
-	for name, text := range map[string]string{"text": "not a database, but long enough to be looked at as one: " + strings.Repeat("x", 4096), "one byte": "x"} {
+	for name, text := range map[string]string{"text": "not a database, but long enough to be looked at as one: " + strings.Repeat("x", 4096), "one byte": "x", "nothing": ""} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, CallIDFile)
@@ -326,6 +328,62 @@ func TestForeignTable(t *testing.T) {
 				t.Error("the file was changed")
 			}
 		})
+	}
+}
+
+// TestEmptiedTable: a table whose file is emptied under a host's eyes is not taken for
+// one in which no id was ever used.
+func TestEmptiedTable(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	path := filepath.Join(dir, CallIDFile)
+	a := ids(t, dir, "a", nil)
+	for _, id := range []string{"x", "y"} {
+		if _, err := a.Claim(ctx, id, bound, "a-"+id); err != nil {
+			t.Fatal(err)
+		}
+		must(t, a.Finish(ctx, id, "a-"+id, End{Outcome: "ok"}, nil))
+	}
+	must(t, os.Truncate(path, 0))
+	for range 3 {
+		if known, err := a.Claim(ctx, "x", bound, "a-2"); err == nil && known.State != IDEnded {
+			t.Errorf("the host that has it open: %+v", known)
+		}
+		if known, err := ids(t, dir, "b", nil).Claim(ctx, "y", bound, "b-1"); err == nil && known.State != IDEnded {
+			t.Errorf("another host: %+v", known)
+		}
+	}
+}
+
+// TestRemovedTable: where the table was removed there is another one, and the log says
+// what that means; where there never was one, it says nothing. What a host left that
+// died while it made the file is in nobody's way.
+func TestRemovedTable(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	path := filepath.Join(dir, CallIDFile)
+	must(t, os.WriteFile(path+newSuffix, []byte("half of it"), 0o600))
+	claim := func() string {
+		t.Helper()
+		var said bytes.Buffer
+		c := NewCallIDs(CallIDOptions{Path: path, HostID: "a", Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		if known, err := c.Claim(ctx, "x", bound, "a-1"); err != nil || known.State != IDFree {
+			t.Fatal(known, err)
+		}
+		must(t, c.Close())
+		return said.String()
+	}
+	if said := claim(); said != "" {
+		t.Errorf("for the first table: %s", said)
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if said := claim(); !strings.Contains(said, path) || !strings.Contains(said, "runs again") {
+		t.Errorf("where it was removed: %q", said)
+	}
+	if entries, err := filepath.Glob(path + newSuffix + "*"); err != nil || len(entries) != 0 {
+		t.Errorf("left is %q (%v)", entries, err)
 	}
 }
 

@@ -20,6 +20,9 @@ const (
 	// commands. Each takes milliseconds, but for a command that reads a whole journal.
 	busyTimeout = 30 * time.Second
 	lockRetry   = 5 * time.Millisecond
+	// lockSuffix is that of the file that is locked while a database is made or opened.
+	// It stays when that is done.
+	lockSuffix = ".lock"
 	// leastDatabase is SQLite's smallest page, in bytes.
 	leastDatabase = 512
 )
@@ -33,7 +36,8 @@ type schema struct {
 	// app marks the file as ours (SQLite's application_id), version its layout.
 	app, version int32
 	tables       string
-	// durable has each transaction on the disk when it is committed.
+	// durable has each transaction on the disk when it is committed. What it holds
+	// stands nowhere else: a file that was emptied is not taken for a new one.
 	durable bool
 }
 
@@ -51,27 +55,77 @@ func openDatabase(ctx context.Context, path string, s schema) (_ *sql.DB, err er
 	// are ready to wait.
 	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()
-	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	lock := flock.New(path+lockSuffix, flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
 		return nil, fmt.Errorf("%s: %w", lock.Path(), err)
 	}
 	defer lock.Close() //nolint:errcheck // the lock goes with the file
-	// SQLite gives its other files the mode of this one. A file that is there is not
-	// opened: to close it would drop the locks that SQLite has on it in this process.
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	switch {
-	case err == nil:
-		_ = f.Close()
-	case !errors.Is(err, os.ErrExist):
-		return nil, err
-	}
 	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = s.create(ctx, path); err == nil {
+			info, err = os.Stat(path)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if size := info.Size(); size > 0 && size < leastDatabase { // SQLite would take it for an empty one
+	if size := info.Size(); size < leastDatabase && (size > 0 || s.durable) { // SQLite would take it for an empty one
 		return nil, fmt.Errorf("%s: %w (%d bytes)", path, ErrForeign, size)
 	}
+	db, err := s.open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx, db); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("%s: %w", path, foreign(err))
+	}
+	return db, nil
+}
+
+// create makes the file. One that is durable is there with its tables or not at all.
+func (s schema) create(ctx context.Context, path string) error {
+	made := path
+	if s.durable {
+		made += newSuffix
+		for _, rest := range []string{"", "-journal", "-wal", "-shm"} { // of one that did not come so far
+			if err := os.Remove(made + rest); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	// SQLite gives its other files the mode of this one. A file that is there is not
+	// opened: to close it would drop the locks that SQLite has on it in this process.
+	f, err := os.OpenFile(made, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil || !s.durable {
+		return err
+	}
+	db, err := s.open(made)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.make(ctx, db), db.Close()); err != nil {
+		return fmt.Errorf("%s: %w", made, err)
+	}
+	if err := os.Rename(made, path); err != nil {
+		return err
+	}
+	// The name is to be there after a power cut, too. Not every system can do that.
+	if dir, err := os.Open(filepath.Dir(path)); err == nil {
+		_ = dir.Sync()
+		_ = dir.Close()
+	}
+	return nil
+}
+
+// newSuffix is that of a file that is being made.
+const newSuffix = ".new"
+
+// open opens a file that is there.
+func (s schema) open(path string) (*sql.DB, error) {
 	synchronous := "NORMAL"
 	if s.durable {
 		synchronous = "FULL"
@@ -87,10 +141,6 @@ func openDatabase(ctx context.Context, path string, s schema) (_ *sql.DB, err er
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if err := s.prepare(ctx, db); err != nil {
-		_ = db.Close()
-		return nil, fmt.Errorf("%s: %w", path, foreign(err))
-	}
 	return db, nil
 }
 
@@ -107,13 +157,19 @@ func (s schema) prepare(ctx context.Context, db *sql.DB) error {
 	}
 	switch {
 	case app == s.app && version == s.version:
-		return nil
-	case app != 0 || version != 0 || tables != 0:
+	case app != 0 || version != 0 || tables != 0 || s.durable:
 		return fmt.Errorf("%w (application %#x, version %d)", ErrForeign, app, version)
+	default:
+		if err := s.make(ctx, db); err != nil {
+			return err
+		}
 	}
-	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
-		return err
-	}
+	_, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL") // mostly it is
+	return err
+}
+
+// make puts the tables into an empty database.
+func (s schema) make(ctx context.Context, db *sql.DB) error {
 	return transact(ctx, db, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", s.tables, s.app, s.version))
 		return err

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -71,7 +72,10 @@ func (x *Index) Settle(ctx context.Context, s Settlement, ids *CallIDs) (row Row
 	if err := x.Update(ctx); err != nil {
 		return Row{}, false, err
 	}
-	if row, err = x.Call(ctx, s.ID); err != nil {
+	if row, err = x.Call(ctx, s.ID); errors.Is(err, ErrNoCall) {
+		row, err = x.unwritten(ctx, s.ID, ids)
+	}
+	if err != nil {
 		return Row{}, false, fmt.Errorf("%s: %w", s.ID, err)
 	}
 	switch {
@@ -92,6 +96,60 @@ func (x *Index) Settle(ctx context.Context, s Settlement, ids *CallIDs) (row Row
 		row.Settled = &Settled{As: s.As, Note: s.Note, By: s.By, Time: s.Time}
 	}
 	return row, again, ids.settle(ctx, row.ID, row.Settled.As)
+}
+
+// unwritten is a call that has an id and no line in the journal: its host died before
+// the line was written, or the line is lost. Who repeats it is told to ask about it.
+func (x *Index) unwritten(ctx context.Context, id string, ids *CallIDs) (Row, error) {
+	row, ended, err := ids.row(ctx, id)
+	if err != nil {
+		return row, err
+	}
+	var s Settled
+	var at int64
+	err = x.db.QueryRowContext(ctx, `SELECT as_what, note, by_whom, time FROM settled WHERE id = ?`, id).Scan(&s.As, &s.Note, &s.By, &at)
+	switch {
+	case err == nil:
+		s.Time = time.UnixMicro(at).UTC()
+		row.Settled = &s
+	case !errors.Is(err, sql.ErrNoRows):
+		return row, err
+	}
+	if ended || x.dead == nil {
+		return row, nil
+	}
+	dead, err := x.dead(row.Host)
+	if dead {
+		row.Outcome, row.Reason, row.Dispatched = OutcomeUnknown, ReasonHostDied, true
+	}
+	return row, err
+}
+
+// row is what the table has of the call that the journal would know as id.
+func (c *CallIDs) row(ctx context.Context, id string) (row Row, ended bool, err error) {
+	if _, err := os.Stat(c.opts.Path); errors.Is(err, os.ErrNotExist) {
+		return Row{}, false, ErrNoCall
+	}
+	db, _, err := c.table(ctx)
+	if err != nil {
+		return Row{}, false, err
+	}
+	var claimed int64
+	var end sql.NullInt64
+	var outcome, reason sql.NullString
+	row = Row{ID: id}
+	err = db.QueryRowContext(ctx, `SELECT call_id, principal, project, provider, tool, host, claimed, ended, outcome, reason
+		FROM call_ids WHERE journal_id = ?`, id).Scan(&row.CallID, &row.Principal, &row.Project, &row.Provider, &row.Tool,
+		&row.Host, &claimed, &end, &outcome, &reason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Row{}, false, ErrNoCall
+	}
+	if err != nil {
+		return Row{}, false, foreign(err)
+	}
+	row.Time = time.UnixMicro(claimed)
+	row.Outcome, row.Reason, row.Dispatched = outcome.String, reason.String, end.Valid
+	return row, end.Valid, nil
 }
 
 // appendSettlement puts a line on the disk. After a line that was cut it begins anew.

@@ -21,7 +21,7 @@ func (h *host) openJournal(ctx context.Context) error {
 		return err
 	}
 	h.callIDs = journal.NewCallIDs(journal.CallIDOptions{
-		Path: filepath.Join(state, journal.CallIDFile), HostID: h.life.ID(), Key: []byte(key.Sum("arguments of calls")),
+		Path: filepath.Join(state, journal.CallIDFile), Folder: filepath.Join(state, journal.Folder), HostID: h.life.ID(), Key: []byte(key.Sum("arguments of calls")),
 		Keep: h.cfg.Host.JournalKeep, Dead: dead, Logger: h.log,
 	})
 	h.journal, err = journal.Open(journal.Options{

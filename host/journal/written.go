@@ -1,0 +1,58 @@
+package journal
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+)
+
+// endInFiles is how a call of a run that is over ended, by the files of the journal in
+// a folder; false where they have no end of it. The newest files are read first: a run
+// dies with its last calls, and each file begins with those that are open.
+func endInFiles(dir, host, id string) (end ending, found bool, err error) {
+	files, err := listFiles(dir)
+	if err != nil {
+		return ending{}, false, err
+	}
+	files = slices.DeleteFunc(files, func(f kept) bool { return f.host != host })
+	slices.SortFunc(files, func(a, b kept) int { return b.seq - a.seq })
+	for _, f := range files {
+		if end, found, err = endInFile(f.path, id); found || err != nil {
+			return end, found, err
+		}
+	}
+	return ending{}, false, nil
+}
+
+// errFound ends the reading of a file.
+var errFound = errors.New("found")
+
+func endInFile(path, id string) (end ending, found bool, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return ending{}, false, nil // retention was here
+	}
+	if err != nil {
+		return ending{}, false, err
+	}
+	defer f.Close()
+	_, _, err = readLines(io.Reader(f), 0, seen{
+		line: func(_ int64, r record) error {
+			switch {
+			case r.End != nil && r.End.ID == id:
+				end = r.End.ending
+			case r.Call != nil && r.Call.ID == id:
+				end = r.Call.ending
+			default:
+				return nil
+			}
+			return errFound
+		},
+		damage: func(damage) error { return nil },
+	})
+	if errors.Is(err, errFound) {
+		return end, true, nil
+	}
+	return ending{}, false, err
+}
