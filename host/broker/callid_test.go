@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
@@ -126,6 +127,30 @@ func TestRepeatOfWhatIsGone(t *testing.T) {
 	c.Caller.Principal = "another"
 	if d := dataOf(t, b.Call(t.Context(), c)); d.Reason != "unknown_tool" {
 		t.Errorf("another principal: %+v", d)
+	}
+	if len(f.got) != 1 {
+		t.Errorf("%d messages were dispatched, want 1", len(f.got))
+	}
+}
+
+// TestRepeatOfWhatIsNotGranted: who has lost the grant of a tool is told no more than
+// that there is none, whatever he repeats.
+func TestRepeatOfWhatIsNotGranted(t *testing.T) {
+	f, b := numberedFake(t, t.TempDir())
+	grant := func(tools string) {
+		p := policyOf(t, "  grant {\n    principals = [\"ann\"]\n    provider = \"shop\"\n    tools = ["+tools+"]\n  }\n")
+		b.opts.Policy = func() *access.Policy { return p }
+		b.worlds.policy = b.opts.Policy
+	}
+	c := toolCall(t, payX)
+	c.Caller = Caller{Principal: "ann", Project: "site"}
+	grant(`"*"`)
+	if first, again := b.Call(t.Context(), c), b.Call(t.Context(), c); first.Outcome != OK || again.Reason != "repeated" {
+		t.Fatal(first, again)
+	}
+	grant(`"get"`)
+	if d := dataOf(t, b.Call(t.Context(), c)); d.Outcome != Denied || d.Reason != "unknown_tool" || d.Provider != "" {
+		t.Errorf("without the grant: %+v", d)
 	}
 	if len(f.got) != 1 {
 		t.Errorf("%d messages were dispatched, want 1", len(f.got))

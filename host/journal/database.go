@@ -69,7 +69,7 @@ func openDatabase(ctx context.Context, path string, s schema) (_ *sql.DB, err er
 	if err != nil {
 		return nil, err
 	}
-	if size := info.Size(); size < leastDatabase && (size > 0 || s.durable) { // SQLite would take it for an empty one
+	if size := info.Size(); size > 0 && size < leastDatabase { // SQLite would take it for an empty one
 		return nil, fmt.Errorf("%s: %w (%d bytes)", path, ErrForeign, size)
 	}
 	db, err := s.open(path)
