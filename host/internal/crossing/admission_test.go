@@ -9,34 +9,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drawbridge-mcp/drawbridge/host/internal/fakeserver"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
-// ended is how a call of slow ended, and when.
-type ended struct {
-	reply hosttest.Reply
-	after time.Duration
-}
-
-// slows begins one call of slow, which takes ms, and when the server has it so many
-// more at once. What it returns tells of each when it ends.
-func slows(t *testing.T, p hosttest.Place, c client, ms, more int) <-chan ended {
+// slows begins one call of slow, and when the server has it so many more at once; none
+// ends before release. What it returns tells of each when it ends.
+func slows(t *testing.T, p hosttest.Place, c client, more int) (all <-chan hosttest.Reply, release func()) {
 	t.Helper()
-	all := make(chan ended, more+1)
-	began := time.Now()
+	replies := make(chan hosttest.Reply, more+1)
+	released := p.Path("released")
 	for n := range more + 1 {
 		id := fmt.Sprintf("%q", fmt.Sprint("slow", n))
-		wait := c.begin(t, id, called(id, "fake_slow", fmt.Sprintf(`{"ms":%d}`, ms)))
-		go func() {
-			r := wait()
-			all <- ended{r, time.Since(began)}
-		}()
+		wait := c.begin(t, id, called(id, "fake_slow", `{"until":`+encoded(released)+`}`))
+		go func() { replies <- wait() }()
 		if n == 0 {
 			waitCalls(t, p, "fake", 2) // an echo came first
-			began = time.Now()
 		}
 	}
-	return all
+	return replies, func() { p.Write(t, "released", "") }
 }
 
 // refusedFull checks that a call was refused because of the queue.
@@ -54,16 +45,13 @@ func TestAFullQueueIsUnavailableAtOnce(t *testing.T) {
 		path := config(t, p, "", provider{name: "fake", body: limits("max_concurrent = 1\n    max_queue = 2")})
 		c := open(path)
 		hosttest.CallTool(t, c, "fake_echo", "{}")
-		all := slows(t, p, c, 4000, 5)
+		all, release := slows(t, p, c, 5)
 		for range 3 {
-			one := <-all
-			refusedFull(t, one.reply)
-			if one.after > 3*time.Second {
-				t.Errorf("it is told after %v", one.after)
-			}
+			refusedFull(t, <-all) // while none has ended
 		}
+		release()
 		for range 3 {
-			if text := textOf(t, (<-all).reply); text != "slept" {
+			if text := textOf(t, <-all); text != "slept" {
 				t.Errorf("a call that fits: %q", text)
 			}
 		}
@@ -119,31 +107,25 @@ func TestAGreedyPrincipalStarvesNobody(t *testing.T) {
 	}
 	ann, ben := open("ann"), open("ben")
 	hosttest.CallTool(t, ben, "fake_echo", "{}")
-	all := slows(t, p, ann, 700, 8) // one runs, six wait
+	all, release := slows(t, p, ann, 8) // one runs, six wait
 	for range 2 {
-		refusedFull(t, (<-all).reply)
+		refusedFull(t, <-all)
 	}
-	if r := tool(t, ben, "fake_whoami", "{}"); r.Error != nil {
+	answered := ben.begin(t, `"ben"`, called(`"ben"`, "fake_whoami", "{}"))
+	refusedFull(t, <-all) // it makes way for ben's, which waits now
+	release()
+	if r := answered(); r.Error != nil {
 		t.Errorf("ben: %s", r.Error)
 	}
-	before := 0
-	for _, m := range received(t, p, "fake") {
-		if strings.Contains(string(m.Params), `"slow"`) {
-			before++
+	for range 6 {
+		if text := textOf(t, <-all); text != "slept" {
+			t.Errorf("a call of ann's that fits: %q", text)
 		}
 	}
-	if before > 4 { // one was running, another may have been on its way in, and one follows ben's
-		t.Errorf("the server had received %d of ann's seven when ben was answered", before)
-	}
-	made := 0
-	for range 7 {
-		if r := (<-all).reply; r.Error != nil {
-			refusedFull(t, r)
-			made++
-		}
-	}
-	if made > 1 {
-		t.Errorf("%d of ann's calls made way for ben's one", made)
+	// One was running, the first that waited is ann's, and then comes ben's.
+	at := slices.IndexFunc(received(t, p, "fake"), func(m fakeserver.Message) bool { return strings.Contains(string(m.Params), `"whoami"`) })
+	if at != 3 {
+		t.Errorf("ben's call is number %d that the server has received, want 3 (echo, two of ann's)", at)
 	}
 }
 

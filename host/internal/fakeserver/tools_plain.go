@@ -56,30 +56,37 @@ func (c *call) answerAs() {
 	}
 }
 
-// slow {ms, progress_ms, stubborn}: answers after ms, sending progress every
-// progress_ms if the call has a token. A cancel ends it without an answer,
-// unless it is stubborn. ms 0 or less: never answers.
+// slow {ms, until, progress_ms, stubborn}: answers after ms, or once there is a file
+// named until, sending progress every progress_ms if the call has a token. A cancel
+// ends it without an answer, unless it is stubborn. ms 0 or less and no file: never
+// answers.
 func (c *call) slow() {
 	var a struct {
-		MS       int  `json:"ms"`
-		Progress int  `json:"progress_ms"`
-		Stubborn bool `json:"stubborn"`
+		MS       int    `json:"ms"`
+		Until    string `json:"until"`
+		Progress int    `json:"progress_ms"`
+		Stubborn bool   `json:"stubborn"`
 	}
 	c.arg(&a)
 	ctx := c.ctx.Done()
 	if a.Stubborn {
 		ctx = nil
 	}
-	var end, tick <-chan time.Time
+	var end, look, tick <-chan time.Time
 	if a.MS > 0 {
 		end = time.After(time.Duration(a.MS) * time.Millisecond)
+	}
+	if a.Until != "" {
+		looks := time.NewTicker(10 * time.Millisecond)
+		defer looks.Stop()
+		look = looks.C
 	}
 	if a.Progress > 0 {
 		ticker := time.NewTicker(time.Duration(a.Progress) * time.Millisecond)
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	for n := 1; ; n++ {
+	for n := 1; ; {
 		select {
 		case <-ctx:
 			c.srv.log.add(DirNote, "cancelled "+string(c.id))
@@ -87,8 +94,14 @@ func (c *call) slow() {
 		case <-end:
 			c.text("slept")
 			return
+		case <-look:
+			if _, err := os.Stat(a.Until); err == nil {
+				c.text("slept")
+				return
+			}
 		case <-tick:
 			c.sendProgress(strconv.Itoa(n))
+			n++
 		}
 	}
 }
