@@ -4,7 +4,6 @@ package artifact
 
 import (
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +11,7 @@ import (
 // locked runs f while no other process, and no other goroutine, changes what is
 // kept. It takes as long as reading a folder and removing a few files.
 func (s *Store) locked(f func() error) error {
-	file, err := os.OpenFile(s.path(lockFile, ""), os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := s.create(s.path(lockFile, ""), 0)
 	if err != nil {
 		return fmt.Errorf("artifacts: %w", err)
 	}

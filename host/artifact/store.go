@@ -163,7 +163,7 @@ func (s *Store) List(principal string) ([]Record, error) {
 // All returns the records of everyone's artifacts, the newest first.
 func (s *Store) All() ([]Record, error) {
 	entries, err := os.ReadDir(s.opts.Dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without its folder there is none
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
 	var all []Record
@@ -228,6 +228,17 @@ func (s *Store) read(id string) (Record, error) {
 		return Record{}, fmt.Errorf("%w: %s holds no record of it", ErrDamaged, s.path(id, recordEnding))
 	}
 	return r, nil
+}
+
+// create opens a file of the store, made where there is none, and so is its folder: an
+// owner may have removed that.
+func (s *Store) create(path string, flag int) (*os.File, error) {
+	open := func() (*os.File, error) { return os.OpenFile(path, os.O_CREATE|os.O_RDWR|flag, 0o600) }
+	f, err := open()
+	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(s.opts.Dir, 0o700) == nil {
+		return open()
+	}
+	return f, err
 }
 
 // openOurs opens a file of the store. What is no file is none of ours, and opening it

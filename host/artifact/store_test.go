@@ -318,6 +318,29 @@ func writeMany(dir string) int {
 	return 0
 }
 
+// TestAFolderThatIsRemoved: nothing of it is there then, and it is made again when
+// there is something to keep.
+func TestAFolderThatIsRemoved(t *testing.T) {
+	s, _ := newStore(t, 1<<20)
+	before := put(t, s, origin, "before")
+	if err := os.RemoveAll(s.opts.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.List(origin.Principal); err != nil || len(all) != 0 {
+		t.Errorf("listed are %v, %v", all, err)
+	}
+	if _, _, err := s.Reader(origin.Principal, before.ID); !errors.Is(err, ErrNotFound) {
+		t.Errorf("what was in it: %v", err)
+	}
+	if err := s.Sweep(); err != nil {
+		t.Errorf("sweep: %v", err)
+	}
+	after := put(t, s, origin, "after")
+	if all, err := s.List(origin.Principal); err != nil || len(all) != 1 || all[0].ID != after.ID {
+		t.Errorf("listed are %v, %v", all, err)
+	}
+}
+
 func TestHostsThatShareAFolderKeepToTheQuota(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "artifacts")
 	var all sync.WaitGroup

@@ -26,7 +26,7 @@ type Writer struct {
 // Create begins an artifact. mime is its type; text says that it is UTF-8 text.
 func (s *Store) Create(o Origin, mime string, text bool) (*Writer, error) {
 	w := &Writer{store: s, sum: sha256.New(), record: Record{ID: newID(), MIME: mime, Text: text, Origin: o}}
-	f, err := os.OpenFile(s.path(w.record.ID, partEnding), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := s.create(s.path(w.record.ID, partEnding), os.O_EXCL)
 	if err != nil {
 		return nil, fmt.Errorf("artifact: %w", err)
 	}

@@ -339,6 +339,7 @@ func TestIDsThatAreNone(t *testing.T) {
 		`"` + strings.Repeat("x", 10<<10) + `"`: "drawbridge/call_id has 10240 bytes, and may have 256",
 		`""`:                                    "must be a string that is not empty",
 		`7`:                                     "must be a string that is not empty",
+		`"\ud800"`:                              "half a character",
 	} {
 		reply := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay","_meta":{"drawbridge/call_id":`+id+`}}`))
 		if reply.Err == nil || reply.Err.Code != rpc.CodeInvalidParams || !strings.Contains(reply.Err.Message, says) || reply.Outcome != Denied {

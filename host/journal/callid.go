@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -163,6 +164,8 @@ func CheckCallID(id string) error {
 		return fmt.Errorf("%w has %d bytes, and may have %d: use a UUID or another short text that no other call has", ErrCallIDForm, len(id), MaxCallID)
 	case !utf8.ValidString(id):
 		return fmt.Errorf("%w is no valid UTF-8", ErrCallIDForm)
+	case strings.ContainsRune(id, utf8.RuneError): // half a surrogate pair has become one, and so would another half
+		return fmt.Errorf("%w has U+FFFD or half a character in it, by which ids cannot be told apart: use a UUID or another short text that no other call has", ErrCallIDForm)
 	}
 	return nil
 }

@@ -295,6 +295,8 @@ func TestCheckCallID(t *testing.T) {
 		strings.Repeat("x", 10<<10): "drawbridge/call_id has 10240 bytes, and may have 256: use a UUID or another short text that no other call has",
 		"":                          "drawbridge/call_id is empty: leave it out, or make it a text that no other call has",
 		"\xff":                      "drawbridge/call_id is no valid UTF-8",
+		"half \ufffd":               "drawbridge/call_id has U+FFFD or half a character in it, by which ids cannot be told apart: use a UUID or another short text that no other call has",
+		"a\x00b\n\u0085\u202e":      "",
 		strings.Repeat("x", 256):    "",
 		"0b5c8f6e-9d53-4d3e":        "",
 	} {
