@@ -2,11 +2,19 @@
 
 package journal
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// errElsewhere is for a file that has been moved, or its folder: nobody who reads the
+// journal would find what is written to it.
+var errElsewhere = errors.New("it is no longer where it was made")
 
 // intact says whether the file is still where it was made, and as long as it was
-// written. It costs one system call, without which lines would go on into a file
-// that no name leads to.
+// written. It costs two system calls, without which lines would go on into a file
+// that its name does not lead to.
 func (f *file) intact() error {
 	raw, err := f.f.SyscallConn()
 	if err != nil {
@@ -25,7 +33,12 @@ func (f *file) intact() error {
 	case stat.Size < f.size.Load():
 		return errCut
 	}
-	return nil
+	var there unix.Stat_t
+	switch err := unix.Lstat(f.path, &there); {
+	case err == unix.ENOENT, err == unix.ENOTDIR, err == nil && (there.Dev != stat.Dev || there.Ino != stat.Ino):
+		return errElsewhere
+	}
+	return nil // where its folder cannot be looked into now, it can be written all the same
 }
 
 // appendOnce hands a line to the system, without the lock that os.File has for

@@ -225,12 +225,18 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestTakenAway: the folder is removed, or the file cut, under a running host. It
-// goes on in a new file that has the calls in flight.
+// TestTakenAway: the folder is removed or moved, or the file cut, moved or replaced,
+// under a running host. It goes on in a new file that has the calls in flight.
 func TestTakenAway(t *testing.T) {
+	first := func(dir string) string { return filepath.Join(dir, fileName(testHost, 1)) }
 	for name, take := range map[string]func(dir string) error{
 		"folder removed": os.RemoveAll,
-		"file cut":       func(dir string) error { return os.Truncate(filepath.Join(dir, fileName(testHost, 1)), 10) },
+		"folder moved":   func(dir string) error { return os.Rename(dir, dir+".old") },
+		"file moved":     func(dir string) error { return os.Rename(first(dir), filepath.Join(dir, "old")) },
+		"file replaced": func(dir string) error {
+			return errors.Join(os.Rename(first(dir), filepath.Join(dir, "old")), os.WriteFile(first(dir), []byte("another\n"), 0o600))
+		},
+		"file cut": func(dir string) error { return os.Truncate(filepath.Join(dir, fileName(testHost, 1)), 10) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), Folder)
