@@ -411,7 +411,8 @@ func TestTwoReaders(t *testing.T) {
 	all.Wait()
 }
 
-// TestFollow hands over each call once, when it ends.
+// TestFollow hands over each call once: those that have ended, and the others when they
+// do, also where another command brings the index to the files meanwhile.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, Options{Dir: dir})
@@ -420,19 +421,21 @@ func TestFollow(t *testing.T) {
 	x := index(t, IndexOptions{Dir: dir})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	must(t, j.Refuse(refused, End{Outcome: "denied", Reason: "unknown_tool"}))
+	another := index(t, IndexOptions{Dir: dir})
 	var got []string
 	must(t, x.Follow(ctx, Filter{}, func(r Row) error {
 		got = append(got, brief([]Row{r})...)
 		switch len(got) {
 		case 1:
-			return j.End(flying, good)
+			must(t, j.Refuse(refused, End{Outcome: "denied", Reason: "unknown_tool"}), another.Update(ctx))
 		case 2:
+			return j.End(flying, good)
+		case 3:
 			cancel()
 		}
 		return nil
 	}))
-	equal(t, "followed", got, []string{"3 denied unknown_tool", "2 ok"})
+	equal(t, "followed", got, []string{"1 ok", "3 denied unknown_tool", "2 ok"})
 	full := errors.New("full")
 	must(t, j.Refuse(entry(j), End{Outcome: "denied"}))
 	x = index(t, IndexOptions{Dir: dir})

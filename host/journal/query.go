@@ -58,6 +58,8 @@ type Filter struct {
 	// ended means those only that have ended after a point in the order of ends.
 	ended bool
 	after int64
+	// until, where it is there, means those only that have ended by such a point.
+	until *int64
 	id    string
 }
 
@@ -92,6 +94,9 @@ func (f Filter) where() (string, []any) {
 	}
 	if f.ended {
 		add("done > ?", f.after)
+	}
+	if f.until != nil {
+		add("done <= ?", *f.until)
 	}
 	if len(all) == 0 {
 		return "", nil
@@ -173,13 +178,24 @@ func (x *Index) Call(ctx context.Context, id string) (Row, error) {
 // followEvery is how often files are looked at for what was added to them.
 const followEvery = 200 * time.Millisecond
 
-// Follow hands over the calls that a filter lets pass as they end, from now on, until
-// ctx is done. The error is that of f or of reading.
+// Follow hands over the calls that a filter lets pass and that have ended, and then
+// those that do, each once, until ctx is done. The error is that of each or of reading.
 func (x *Index) Follow(ctx context.Context, f Filter, each func(Row) error) error {
+	// Another command may bring the index to the files at any time, so what has ended
+	// and what ends are told apart by one number.
 	if err := x.db.QueryRowContext(ctx, `SELECT done FROM counter`).Scan(&f.after); err != nil {
 		return err
 	}
-	f.ended = true
+	f.until = &f.after
+	for row, err := range x.Calls(ctx, f) {
+		if err == nil {
+			err = each(row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	f.until, f.ended = nil, true
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {

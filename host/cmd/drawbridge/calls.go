@@ -167,22 +167,19 @@ func (g *globals) printCalls(cmd *cobra.Command, x *journal.Index, filter journa
 	} else if _, err := fmt.Fprintf(out, callColumns, "TIME", "ID", "PRINCIPAL", "PROVIDER", "TOOL", "TOOK", "RESULT", "OUTCOME"); err != nil {
 		return err
 	}
+	if follow { // what is in flight is printed when it ends
+		if err := x.Follow(ctx, filter, each); err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}
 	for row, err := range x.Calls(ctx, filter) {
 		if err != nil {
 			return err
 		}
-		if follow && row.Outcome == "" {
-			continue // it is printed when it ends
-		}
 		if err := each(row); err != nil {
 			return err
 		}
-	}
-	if !follow {
-		return nil
-	}
-	if err := x.Follow(ctx, filter, each); err != nil && !errors.Is(err, context.Canceled) {
-		return err
 	}
 	return nil
 }
