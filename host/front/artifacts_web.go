@@ -2,6 +2,7 @@ package front
 
 import (
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
 	"strings"
@@ -77,6 +78,16 @@ func (h *web) serveArtifact(w *reply, r *http.Request, id string) {
 	header.Set("Cache-Control", "private, no-cache")
 	header.Set("Content-Disposition", "attachment")
 	header.Set("X-Content-Type-Options", "nosniff")
+	// What net/http takes for a mistake is none (RFC 9110, sections 14.1 and 14.1.2): a unit
+	// that is not known is ignored, and the last no bytes are none to give.
+	switch asked := r.Header.Get("Range"); {
+	case !strings.HasPrefix(asked, "bytes="):
+		r.Header.Del("Range")
+	case strings.Trim(strings.TrimPrefix(asked, "bytes="), " \t") == "-0":
+		header.Set("Content-Range", fmt.Sprintf("bytes */%d", record.Size))
+		w.text(http.StatusRequestedRangeNotSatisfiable, "the range is outside of the artifact")
+		return
+	}
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -257,7 +259,14 @@ func TestPartsThatAreNone(t *testing.T) {
 		{http.MethodGet, idOf(link), []string{"Range", "bytes=10-19", "If-Range", etag}, http.StatusPartialContent, 10},
 		{http.MethodGet, idOf(link), []string{"Range", "bytes=10-19", "If-Range", `"another"`}, http.StatusOK, mib},
 		{http.MethodGet, idOf(link), []string{"If-None-Match", etag}, http.StatusNotModified, 0},
+		{http.MethodGet, idOf(link), []string{"Range", "bytes=-5"}, http.StatusPartialContent, 5},
+		{http.MethodGet, idOf(link), []string{"Range", "bytes=0-9,0-9,0-1048575"}, http.StatusOK, mib}, // more than the whole
+		{http.MethodGet, idOf(link), []string{"Range", "lines=1-2"}, http.StatusOK, mib},
+		{http.MethodGet, idOf(link), []string{"Range", "bytes=10-19", "If-Range", "W/" + etag}, http.StatusOK, mib},
+		{http.MethodGet, idOf(link), []string{"If-Match", `"another"`}, http.StatusPreconditionFailed, 0},
 		{http.MethodGet, idOf(link), []string{"Range", "bytes=1048576-"}, http.StatusRequestedRangeNotSatisfiable, -1},
+		{http.MethodGet, idOf(link), []string{"Range", "bytes=-0"}, http.StatusRequestedRangeNotSatisfiable, -1},
+		{http.MethodGet, idOf(link), []string{"Range", "bytes=9-2"}, http.StatusRequestedRangeNotSatisfiable, -1},
 		{http.MethodPost, idOf(link), nil, http.StatusMethodNotAllowed, -1},
 		{http.MethodGet, idOf(kept{URI: none}), nil, http.StatusNotFound, -1},
 		{http.MethodGet, "../token", nil, http.StatusNotFound, -1},
@@ -268,6 +277,22 @@ func TestPartsThatAreNone(t *testing.T) {
 		}
 		if one.length > 0 && res.Header.Get("ETag") != etag {
 			t.Errorf("%s %q: the ETag is %s, want %s", one.method, one.headers, res.Header.Get("ETag"), etag)
+		}
+	}
+	// Of several ranges each is a part with its own place.
+	res, body := web(t, h, http.MethodGet, h.Token, idOf(link), "Range", "bytes=0-1,1048570-")
+	if kind, params, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || kind != "multipart/byteranges" || res.StatusCode != http.StatusPartialContent {
+		t.Errorf("two ranges: %s, %s (%v)", res.Status, kind, err)
+	} else {
+		parts, whole := multipart.NewReader(strings.NewReader(body), params["boundary"]), fakeserver.BigText(mib)
+		for _, want := range []struct{ at, text string }{{"bytes 0-1/1048576", whole[:2]}, {"bytes 1048570-1048575/1048576", whole[1048570:]}} {
+			part, err := parts.NextPart()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text, err := io.ReadAll(part); err != nil || string(text) != want.text || part.Header.Get("Content-Range") != want.at {
+				t.Errorf("%q at %s (%v), want %q at %s", text, part.Header.Get("Content-Range"), err, want.text, want.at)
+			}
 		}
 	}
 	if res, _ := web(t, h, http.MethodGet, "", idOf(link)); res.StatusCode != http.StatusUnauthorized {
