@@ -11,6 +11,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
+	"github.com/drawbridge-mcp/drawbridge/host/session"
 )
 
 // metaCallID is the caller's own id of a call, with which it may be repeated and
@@ -47,6 +48,9 @@ const (
 // advSameID is what to do about a call whose id may be taken by an earlier one.
 const advSameID = "Repeat it later, with the same id and the same arguments: it does not run twice."
 
+// advPerhapsBefore is for a call of which it was not found out whether its id was used.
+const advPerhapsBefore = "Nothing was sent this time, but it may have run before. " + advSameID
+
 // repeat is a call that was not sent since its id is not free. Its text never
 // reaches anyone: the reply does.
 type repeat struct{ reply Reply }
@@ -65,10 +69,10 @@ func (x *crossing) repeated(ctx context.Context, t *catalog.Tool) *Reply {
 	}
 	b, err := x.binding(t)
 	if err != nil {
-		return x.notFree(t, journal.Known{}, err)
+		return x.notFree(ctx, t, journal.Known{}, err)
 	}
 	known, err := x.opts.CallIDs.Lookup(ctx, x.entry.CallID, b)
-	return x.notFree(t, known, err)
+	return x.notFree(ctx, t, known, err)
 }
 
 // repeatedOfGone is repeated for a tool that the caller does not see any more: what ran
@@ -89,13 +93,13 @@ func (x *crossing) repeatedOfGone(ctx context.Context) *Reply {
 	}
 	b, err := x.binding(t)
 	if err != nil {
-		return x.notFree(t, journal.Known{}, err)
+		return x.notFree(ctx, t, journal.Known{}, err)
 	}
 	known, err := x.opts.CallIDs.Lookup(ctx, x.entry.CallID, b)
 	if errors.Is(err, journal.ErrCallIDReused) {
 		return nil
 	}
-	return x.notFree(t, known, err)
+	return x.notFree(ctx, t, known, err)
 }
 
 // claim takes the id for this call, which is about to be sent.
@@ -105,10 +109,10 @@ func (x *crossing) claim(ctx context.Context, t *catalog.Tool) error {
 	}
 	b, err := x.binding(t)
 	if err != nil {
-		return &repeat{*x.notFree(t, journal.Known{}, err)}
+		return &repeat{*x.notFree(ctx, t, journal.Known{}, err)}
 	}
 	known, err := x.opts.CallIDs.Claim(ctx, x.entry.CallID, b, x.entry.ID)
-	if reply := x.notFree(t, known, err); reply != nil {
+	if reply := x.notFree(ctx, t, known, err); reply != nil {
 		return &repeat{*reply}
 	}
 	x.claimed = true
@@ -174,7 +178,7 @@ func (x *crossing) binding(t *catalog.Tool) (journal.Binding, error) {
 }
 
 // notFree is the reply to a call whose id is not free, nil where it is.
-func (x *crossing) notFree(t *catalog.Tool, known journal.Known, err error) *Reply {
+func (x *crossing) notFree(ctx context.Context, t *catalog.Tool, known journal.Known, err error) *Reply {
 	if err == nil && known.State == journal.IDFree {
 		return nil
 	}
@@ -185,11 +189,14 @@ func (x *crossing) notFree(t *catalog.Tool, known journal.Known, err error) *Rep
 		end = ending{outcome: Denied, reason: journal.ReasonCallIDReused, tool: x.exposed, retry: RetryNever,
 			cause:  "its " + metaCallID + " was used before, for another call",
 			advice: "Nothing was run. Give each call an id of its own, and repeat one only with what it was first used for."}
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		end.outcome, end.reason, end.retry, end.cause = Cancelled, string(session.Cancelled), RetrySafe, causeCancelled
+		end.advice = advPerhapsBefore
 	case err != nil:
 		x.opts.Logger.Error("call ids cannot be used", "call", x.entry.ID, "error", err)
 		end.outcome, end.reason, end.retry = Unavailable, reasonUnreadable, RetrySafe
 		end.cause = "whether its " + metaCallID + " was used before cannot be told now"
-		end.advice = "Nothing was sent this time, but it may have run before. " + advSameID
+		end.advice = advPerhapsBefore
 	case known.State == journal.IDInFlight:
 		end.outcome, end.reason, end.retry = Unavailable, journal.ReasonCallIDInFlight, RetrySafe
 		end.cause = "the call with its " + metaCallID + " is in flight"

@@ -351,6 +351,24 @@ func TestIDsThatAreNone(t *testing.T) {
 	}
 }
 
+// TestCancelWhileTheIDIsLookedUp: the caller's cancel is a cancel, and no fault of the
+// table; the id stays free.
+func TestCancelWhileTheIDIsLookedUp(t *testing.T) {
+	f, b := numberedFake(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := f.Get(ctx, "shop"); err != nil { // it is there when the call comes
+		t.Fatal(err)
+	}
+	cancel()
+	reply := b.Call(ctx, toolCall(t, payX))
+	if d := dataOf(t, reply); d.Outcome != Cancelled || d.Reason != "cancelled" || d.Dispatched || strings.Contains(reply.Err.Message, "no effect") {
+		t.Errorf("reply = %s, %+v", reply.Err.Message, d)
+	}
+	if reply := b.Call(t.Context(), toolCall(t, payX)); reply.Outcome != OK || reply.Reason != "" || len(f.got) != 1 {
+		t.Errorf("afterwards: %+v, %d dispatched", reply, len(f.got))
+	}
+}
+
 // TestTableThatCannotBeRead: a call with an id is not sent, one without is.
 func TestTableThatCannotBeRead(t *testing.T) {
 	state := t.TempDir()
