@@ -127,7 +127,14 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 	if c.Identified != nil {
 		c.Identified(x.entry.ID)
 	}
+	ended := false
+	defer func() {
+		if !ended {
+			x.fault(ctx)
+		}
+	}()
 	reply := x.take(ctx)
+	ended = true
 	x.record(ctx, &reply)
 	return reply
 }

@@ -48,9 +48,25 @@ func (x *crossing) record(ctx context.Context, reply *Reply) {
 	if err != nil { // the journal itself tells that it cannot be written, once, and makes up for it
 		x.opts.Logger.Debug("how a call ended could not be written down", "call", x.entry.ID, "outcome", reply.Outcome, "error", err)
 	}
+	if reply.Outcome == Unknown && reply.Dispatched {
+		x.opts.Logger.Warn("a call gave no usable answer and may have had its effect", "call", x.entry.ID,
+			"provider", x.entry.Provider, "tool", x.entry.Tool, "instance", x.entry.Instance, "reason", reply.Reason)
+	}
 	// After the journal: a host that dies in between leaves an id that is not free, and
 	// not one that is free while the journal has a call of it without an end.
 	x.unclaim(ctx, reply, known)
+}
+
+// reasonHostFault is of a call that ended with a fault in the host itself.
+const reasonHostFault = "host_fault"
+
+// fault writes down that a call was begun and that nobody knows how it ended, for the
+// host has a fault. The panic goes on, and whoever serves the request tells the caller.
+func (x *crossing) fault(ctx context.Context) {
+	if !x.begun {
+		return
+	}
+	x.record(ctx, &Reply{Outcome: Unknown, Reason: reasonHostFault, Dispatched: true})
 }
 
 // clipText is the beginning of a text, whole characters alone.
