@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 )
@@ -25,9 +26,6 @@ func endInFiles(dir, host, id string) (end ending, found bool, err error) {
 	return ending{}, false, nil
 }
 
-// errFound ends the reading of a file.
-var errFound = errors.New("found")
-
 func endInFile(path, id string) (end ending, found bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -47,11 +45,11 @@ func endInFile(path, id string) (end ending, found bool, err error) {
 			default:
 				return nil
 			}
-			return errFound
+			return fs.SkipAll
 		},
 		damage: func(damage) error { return nil },
 	})
-	if errors.Is(err, errFound) {
+	if errors.Is(err, fs.SkipAll) {
 		return end, true, nil
 	}
 	return ending{}, false, err
