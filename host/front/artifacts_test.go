@@ -178,3 +178,56 @@ func TestPagesOfArtifacts(t *testing.T) {
 		t.Errorf("no cursor of ours: %d", code)
 	}
 }
+
+// TestTheHostsOwnToolIsListedOnce, at the end of the last page, to whoever may have large
+// results; to others it is as one that is not there, and so are the methods.
+func TestTheHostsOwnToolIsListedOnce(t *testing.T) {
+	store, _ := newStore(t)
+	record := keep(t, store, artifact.Origin{Principal: "local"}, "all of it")
+	for _, size := range []int{1, 2, 3, 4} {
+		b := newFakeBroker("a", "b", "c")
+		s := newSite(t, newServer(t, b, func(o *Options) { o.Artifacts, o.PageSize = store, size }))
+		session := s.open()
+		var pages []string
+		for params := "{}"; ; {
+			m := s.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":`+params+`}`, "Mcp-Session-Id", session).last(t)
+			var page struct {
+				Tools      []struct{ Name string }
+				NextCursor string
+			}
+			if err := json.Unmarshal(m.Result, &page); err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, tool := range page.Tools {
+				names = append(names, tool.Name)
+			}
+			pages = append(pages, strings.Join(names, " "))
+			if page.NextCursor == "" {
+				break
+			}
+			params = fmt.Sprintf(`{"cursor":%q}`, page.NextCursor)
+		}
+		if all := strings.Join(pages, " "); all != "a b c "+ReadArtifact {
+			t.Errorf("pages of %d have %q", size, pages)
+		}
+	}
+	for _, none := range []bool{false, true} {
+		b := newFakeBroker("a")
+		b.noResults = none
+		s := newSite(t, newServer(t, b, func(o *Options) { o.Artifacts = store }))
+		session := s.open()
+		ask := func(method, params string) message {
+			return s.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`, "Mcp-Session-Id", session).last(t)
+		}
+		uri := `{"uri":"` + record.URI() + `"}`
+		list, read := ask("tools/list", "{}"), ask("resources/read", uri)
+		called := ask("tools/call", `{"name":"`+ReadArtifact+`","arguments":`+uri+`}`)
+		if strings.Contains(list.text, ReadArtifact) == none || strings.Contains(called.text, "all of it") == none || strings.Contains(read.text, "all of it") == none {
+			t.Errorf("without large results is %v: it is listed %s, called %s, read %s", none, list.text, called.text, read.text)
+		}
+		if none && (called.code() != -31001 || read.code() != -32601) {
+			t.Errorf("called: %s; read: %s", called.text, read.text)
+		}
+	}
+}

@@ -23,6 +23,8 @@ type fakeBroker struct {
 	// starts is run once by the next Prepare.
 	starts    func()
 	noLogging bool
+	// noResults: this caller has no provider, and so no large results.
+	noResults bool
 	// replaced is the instance that results say was there before.
 	replaced string
 
@@ -135,7 +137,7 @@ func (b *fakeBroker) levelOf() map[string]string {
 func (b *fakeBroker) Sees(_ broker.Caller, provider string) bool { return provider != "hidden" }
 
 func (b *fakeBroker) Capabilities(broker.Caller) broker.Capabilities {
-	return broker.Capabilities{Logging: !b.noLogging, Results: true}
+	return broker.Capabilities{Logging: !b.noLogging, Results: !b.noResults}
 }
 
 func (b *fakeBroker) received() []broker.Call {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drawbridge-mcp/drawbridge/host/artifact"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/fakeserver"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
@@ -220,8 +221,15 @@ func TestLargeResultsAreKept(t *testing.T) {
 		if len(rows) != 1 || rows[0].Outcome != "ok" || rows[0].ResultBytes < size || len(rows[0].Artifacts) != 1 || rows[0].Artifacts[0] != idOf(link) {
 			t.Errorf("the journal has %+v", rows)
 		}
-		if out, err := hosttest.Output(t, p.Command(t, "artifacts", "--config", path, "--json")); err != nil || !strings.Contains(out, rows[0].ID) || !strings.Contains(out, idOf(link)) {
-			t.Errorf("drawbridge artifacts: %v: %s", err, out)
+		out, err := hosttest.Output(t, p.Command(t, "artifacts", "--config", path, "--json"))
+		var all []artifact.Record
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &all)
+		}
+		record := append(all, artifact.Record{})[0]
+		from := artifact.Origin{Principal: "local", Provider: "fake", Tool: "big", Digest: rows[0].Digest, Call: rows[0].ID}
+		if err != nil || record.ID != idOf(link) || record.Origin != from || record.Size != size || record.SHA256 != sumOf(size) || record.Expires.Sub(record.Created) != 24*time.Hour {
+			t.Errorf("drawbridge artifacts: %v: %s, want it from %+v", err, out, from)
 		}
 	})
 }

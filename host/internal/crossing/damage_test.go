@@ -150,3 +150,60 @@ func TestCallIDsThatAreNone(t *testing.T) {
 		}
 	})
 }
+
+// TestTheJournalHoldsNoContents: of a call's arguments and result nothing is in the
+// journal, in its index or in what it says, whatever becomes of the call; the table of
+// call ids has no arguments, and results only as long as they are held.
+func TestTheJournalHoldsNoContents(t *testing.T) {
+	p := hosttest.NewPlace(t)
+	path := config(t, p, "", provider{name: "fake", body: quick + limits("max_message = \"64KiB\"\n    inline_result = \"32KiB\"")})
+	c := setting{}.stdio(t, p, path)
+	const given, got = "in-the-arguments", "in-the-result"
+	arguments := func(result string) string { return `{"secret":"` + given + `","result":` + result + `}` }
+	content := `{"content":[{"type":"text","text":"` + got + `"}]}`
+	for _, one := range []struct{ name, args, more string }{
+		{"fake_answer", arguments(content), ""},
+		{"fake_answer", arguments(content), `,"_meta":{"drawbridge/call_id":"a"}`},
+		{"fake_answer", `{"secret":"` + given + `","error":{"code":-32000,"message":"` + got + `"}}`, ""},
+		{"fake_answer", `{"secret":"` + given + `","error":{"code":-31003,"message":"` + got + `"}}`, ""},
+		{"fake_exit", `{"secret":"` + given + `"}`, ""},
+		{"fake_echo", `{"secret":"` + given + strings.Repeat("x", 70<<10) + `"}`, ""},
+		{"fake_none", `{"secret":"` + given + `"}`, ""},
+		{"fake_echo", `{"secret":"` + given + `"}`, `,"_meta":{"drawbridge/digest":"another"}`},
+	} {
+		c.Request(t, "tools/call", `{"name":"`+one.name+`","arguments":`+one.args+one.more+`}`)
+	}
+	said, err := hosttest.Output(t, p.Command(t, "calls", "--config", path, "--json"))
+	if err != nil || strings.Count(said, "\n") != 8 {
+		t.Fatalf("%v: %s", err, said)
+	}
+	texts := map[string]string{"calls --json": said}
+	for _, pattern := range []string{"state/journal/*", "state/call_ids.db*"} {
+		files, err := filepath.Glob(p.Path(pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[filepath.Base(file)] = string(text)
+		}
+	}
+	held := false
+	for name, text := range texts {
+		if strings.Contains(text, given) {
+			t.Errorf("%s has something of the arguments", name)
+		}
+		if ids := strings.HasPrefix(name, "call_ids.db"); strings.Contains(text, got) {
+			held = held || ids
+			if !ids {
+				t.Errorf("%s has something of a result", name)
+			}
+		}
+	}
+	if !held {
+		t.Error("the answer that is held was not found: nothing is shown by its absence elsewhere")
+	}
+}
