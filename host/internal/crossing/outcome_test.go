@@ -3,8 +3,12 @@
 package crossing
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"syscall"
@@ -263,4 +267,88 @@ func TestC096_EndingsAreToldApart(t *testing.T) {
 			t.Errorf("the journal has %q, want %q", got, want)
 		}
 	})
+}
+
+// TestADroppedRequestIsACancel for a client of the stateless era, and for no other: what
+// was sent is unknown and its server is told, what waited was not sent, and a session's
+// call goes on to its end. The journal says so of each.
+func TestADroppedRequestIsACancel(t *testing.T) {
+	t.Parallel()
+	p := hosttest.NewPlace(t)
+	path := config(t, p, "", provider{name: "fake", body: limits("max_concurrent = 2")})
+	h := p.ServeHTTP(t, path)
+	session := dial(t, h)
+	hosttest.CallTool(t, session, "fake_echo", "{}")
+	slow := func(mark string) string { return `{"mark":"` + mark + `","until":` + encoded(p.Path("released")) + `}` }
+	// begin sends a request of either era and returns what drops it.
+	begin := func(modern bool, mark string) (drop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		send := func() (*http.Response, error) {
+			return session.Do(ctx, http.MethodPost, called(`"`+mark+`"`, "fake_slow", slow(mark)))
+		}
+		if modern {
+			body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"fake_slow","arguments":` + slow(mark) +
+				`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"modern","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range map[string]string{"Authorization": "Bearer " + h.Token, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+				"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "fake_slow"} {
+				req.Header.Set(name, value)
+			}
+			send = func() (*http.Response, error) { return http.DefaultClient.Do(req) }
+		}
+		go func() {
+			res, err := send()
+			if err == nil {
+				_, err = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+			}
+			ended <- err
+		}()
+		return func() {
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("%s was answered before its client left: %v", mark, err)
+			}
+		}
+	}
+	dropLegacy := begin(false, "legacy")
+	waitCalls(t, p, "fake", 2)
+	dropModern := begin(true, "modern")
+	waitCalls(t, p, "fake", 3)
+	// That one waits is seen nowhere. Of one that is dropped before it arrives there is no
+	// call, so it is left a little longer each time.
+	waited := time.Duration(0)
+	eventually(t, "one that waits is cancelled", func() bool {
+		drop := begin(true, "waiting")
+		time.Sleep(waited)
+		drop()
+		waited += 10 * time.Millisecond
+		return slices.Contains(endings(t, p, path, "echo"), "slow cancelled cancelled")
+	})
+	dropLegacy()
+	dropModern()
+	waitLog(t, p, "fake", func(log []fakeserver.Entry) bool {
+		return len(fakeserver.Method(log, "notifications/cancelled")) == 1
+	})
+	eventually(t, "the modern one ends", func() bool {
+		return slices.Contains(endings(t, p, path, "echo"), "slow unknown cancelled sent")
+	})
+	p.Write(t, "released", "")
+	var got []string
+	eventually(t, "the session's call ends", func() bool {
+		got = endings(t, p, path, "echo")
+		slices.Sort(got)
+		return slices.Contains(got, "slow ok sent")
+	})
+	got = slices.Compact(got) // more than one may have waited
+	if want := []string{"slow cancelled cancelled", "slow ok sent", "slow unknown cancelled sent"}; !slices.Equal(got, want) {
+		t.Errorf("the journal has %q, want %q", got, want)
+	}
+	if n := len(received(t, p, "fake")); n != 3 {
+		t.Errorf("the server has received %d calls, want the echo and two", n)
+	}
 }
