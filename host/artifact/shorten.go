@@ -204,7 +204,7 @@ func (h *shortening) keep(p *part) error {
 	if err != nil {
 		h.lost = err
 		p.blocks = []json.RawMessage{textBlock(fmt.Sprintf(
-			"[This part of the result, %d bytes of %s as JSON, could not be kept: %v. The call itself has succeeded; do not repeat it for that. To get such results in full, raise artifacts.quota or inline_result.]",
+			"[This part of the result, %d bytes of %s as JSON, could not be kept: %v. The call has run to its end all the same; do not repeat it for that. To get such results in full, raise artifacts.quota or inline_result.]",
 			p.at.At.Len(), src.mime, withoutPath(err)))}
 		return nil
 	}
