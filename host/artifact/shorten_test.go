@@ -97,6 +97,19 @@ func TestAResultWithinTheBoundIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestTheBoundIsExact: a result of as many bytes as may be passed is passed.
+func TestTheBoundIsExact(t *testing.T) {
+	s, _ := newStore(t, 1<<20)
+	members := `"content":[{"type":"text","text":"` + strings.Repeat("x", 9000) + `"}]`
+	size := int64(len("{" + members + "}"))
+	if out := shorten(t, s, result(members), Bounds{Inline: size}); out != nil {
+		t.Errorf("of %d bytes, which may be passed, it was changed: %+v", size, out)
+	}
+	if out := shorten(t, s, result(members), Bounds{Inline: size - 1}); out == nil || len(out.Kept) != 1 {
+		t.Errorf("one byte over the bound it became %+v", out)
+	}
+}
+
 func TestLargeBlocksBecomeLinksInTheirPlace(t *testing.T) {
 	s, _ := newStore(t, 1<<30)
 	text := strings.Repeat("é\"\n😀", 3000)

@@ -269,6 +269,34 @@ func TestC096_EndingsAreToldApart(t *testing.T) {
 	})
 }
 
+// TestMaxMessageIsExact: an answer of exactly max_message is the outcome; one byte more is
+// unknown, and the instance lives.
+func TestMaxMessageIsExact(t *testing.T) {
+	const most = 64 << 10
+	p := hosttest.NewPlace(t)
+	path := config(t, p, "", provider{name: "fake", body: limits("max_message = \"64KiB\"\n    inline_result = \"64KiB\"")})
+	c := setting{}.stdio(t, p, path)
+	for range 12 { // the ids that the server is given are of two digits from then on
+		hosttest.CallTool(t, c, "fake_echo", "{}")
+	}
+	last := func() journalRow {
+		rows := rowsOf(t, p, path)
+		return rows[len(rows)-1]
+	}
+	hosttest.CallTool(t, c, "fake_big", `{"bytes":1000}`)
+	room := int(most - (last().ResultBytes - 1000))
+	if text := textOf(t, tool(t, c, "fake_big", fmt.Sprintf(`{"bytes":%d}`, room))); len(text) != room || last().ResultBytes != most {
+		t.Errorf("of %d bytes there are %d, in a message of %d", room, len(text), last().ResultBytes)
+	}
+	if e := errorOf(t, tool(t, c, "fake_big", fmt.Sprintf(`{"bytes":%d}`, room+1))); e.Data.Outcome != "unknown" || e.Data.Reason != "result_too_large" {
+		t.Errorf("one byte more: %+v", e)
+	}
+	hosttest.CallTool(t, c, "fake_echo", "{}")
+	if n := starts(logged(t, p, "fake")); n != 1 {
+		t.Errorf("the server was started %d times", n)
+	}
+}
+
 // TestADroppedRequestIsACancel for a client of the stateless era, and for no other: what
 // was sent is unknown and its server is told, what waited was not sent, and a session's
 // call goes on to its end. The journal says so of each.
