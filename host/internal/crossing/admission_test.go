@@ -4,6 +4,7 @@ package crossing
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -163,5 +164,53 @@ func TestARateIsHeld(t *testing.T) {
 	want := []string{"inc ok sent", "inc ok sent", "inc ok sent", "inc unavailable rate_limited"}
 	if got := endings(t, p, path, "get"); !slices.Equal(got, want) {
 		t.Errorf("the journal has %q, want %q", got, want)
+	}
+}
+
+// TestCallsAroundAFailedStart: a start that fails ends the call that waits for it at once,
+// however much time it has; a call that comes while the next start is due waits for
+// that, and no longer than it may take.
+func TestCallsAroundAFailedStart(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pause, most string
+		// comes says that the next start is to be lived to see.
+		comes bool
+	}{
+		"the next start comes":      {"5s", "50s", true},
+		"the next start is far off": {"1h", "5s", false},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			p := hosttest.NewPlace(t)
+			command := p.Write(t, "server", "#!/bin/sh\necho attempt >> "+p.Path("attempts")+"\n[ -e "+p.Path("released")+" ] || exit 3\nexec "+fakeserver.Build(t)+" \"$@\"\n")
+			if err := os.Chmod(command, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			attempts := func() int {
+				text, _ := os.ReadFile(p.Path("attempts"))
+				return strings.Count(string(text), "\n")
+			}
+			body := fmt.Sprintf("  restart {\n    intensity = 100\n    backoff = %q\n    backoff_max = %q\n  }\n", c.pause, c.pause) +
+				limits(fmt.Sprintf("call_timeout = %q\n    call_timeout_max = %q", c.most, c.most))
+			path := config(t, p, "", provider{name: "fake", command: command, body: body})
+			client := setting{}.stdio(t, p, path)
+			if e := errorOf(t, tool(t, client, "fake_echo", "{}")); e.Data.Outcome != "unavailable" || e.Data.Reason != "provider_failed" || e.Data.Dispatched || e.Data.Retry != "safe" || !strings.Contains(e.Message, "code 3") {
+				t.Errorf("the call that waited for the start: %+v", e)
+			}
+			awaitStatus(t, p, path, "fake", "in backoff", func(s providerStatus) bool { return s.State == "backoff" })
+			before := attempts()
+			p.Write(t, "released", "")
+			r := tool(t, client, "fake_echo", `{"text":"here"}`)
+			if !c.comes {
+				if e := errorOf(t, r); e.Data.Outcome != "unavailable" || e.Data.Reason != "timeout" || e.Data.Dispatched || attempts() != 1 {
+					t.Errorf("a call that came in between, after %d attempts: %+v", attempts(), e)
+				}
+				return
+			}
+			if text := textOf(t, r); text != "here" || attempts() != before+1 {
+				t.Errorf("a call that came in between: %q after %d attempts more", text, attempts()-before)
+			}
+		})
 	}
 }
