@@ -233,6 +233,7 @@ func (h *shortening) write(src source) (Record, []byte, error) {
 	if err != nil {
 		return Record{}, nil, err
 	}
+	w.spare = h.kept
 	head := headWriter{most: previewSize}
 	if _, err := io.Copy(io.MultiWriter(w, &head), src.from); err != nil {
 		w.Abort()

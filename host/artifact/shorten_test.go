@@ -328,6 +328,40 @@ func TestWhatCannotBeKeptIsSaidAndCostsNothingElse(t *testing.T) {
 	}
 }
 
+// TestPartsOfOneResultCostEachOtherNothing: where they do not fit together, what is
+// linked to is there, and of the others it is said that they are not.
+func TestPartsOfOneResultCostEachOtherNothing(t *testing.T) {
+	s, _ := newStore(t, 25_000)
+	old := put(t, s, origin, strings.Repeat("o", 9000))
+	var blocks []string
+	for _, c := range []string{"a", "b", "c"} {
+		blocks = append(blocks, `{"type":"text","text":"`+strings.Repeat(c, 10_000)+`"}`)
+	}
+	out := shorten(t, s, result(`"content":[`+strings.Join(blocks, ",")+`]`), Bounds{Inline: 4096})
+	if out == nil || !errors.Is(out.Lost, ErrQuota) || len(out.Kept) != 2 {
+		t.Fatalf("shortened: %+v", out)
+	}
+	for i, want := range []string{"a", "b"} {
+		if got := read(t, s, out.Kept[i].ID); got != strings.Repeat(want, 10_000) {
+			t.Errorf("part %d is read as %.20s", i, got)
+		}
+	}
+	links, lost := 0, 0
+	for _, b := range blocksOf(t, out.Message) {
+		if b["type"] == "resource_link" {
+			links++
+		} else if text, _ := b["text"].(string); strings.Contains(text, "could not be kept") {
+			lost++
+		}
+	}
+	if links != 2 || lost != 1 {
+		t.Errorf("%d links and %d that are not kept: %s", links, lost, out.Message.Get("result", "content"))
+	}
+	if _, err := s.Stat(origin.Principal, old.ID); !errors.Is(err, ErrNotFound) {
+		t.Errorf("an older one has made no room: %v", err)
+	}
+}
+
 // TestWhyAPartIsNotKeptTellsNoPath: the result goes to whoever called.
 func TestWhyAPartIsNotKeptTellsNoPath(t *testing.T) {
 	s, _ := newStore(t, 1<<20)

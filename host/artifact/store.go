@@ -37,6 +37,9 @@ const (
 	// abandonedAfter is how old a file must be that belongs to no record before it
 	// counts as left behind: nobody writes one artifact for so long.
 	abandonedAfter = time.Hour
+	// mostArtifacts bounds how many are kept at a time, of whatever size: each new one has
+	// a look at all.
+	mostArtifacts = 10_000
 	// sweepEvery is how often Run looks for what has expired, at most.
 	sweepEvery = 10 * time.Minute
 )
@@ -84,6 +87,8 @@ type Options struct {
 // several processes.
 type Store struct {
 	opts Options
+	// most is how many there may be, mostArtifacts but in tests.
+	most int
 }
 
 // Open prepares the folder and removes what has expired.
@@ -97,7 +102,7 @@ func Open(opts Options) (*Store, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
-	s := &Store{opts: opts}
+	s := &Store{opts: opts, most: mostArtifacts}
 	if err := s.Sweep(); err != nil {
 		return nil, err
 	}

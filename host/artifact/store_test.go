@@ -318,6 +318,29 @@ func writeMany(dir string) int {
 	return 0
 }
 
+// TestTheOldestMakesRoomInNumber: small ones are bounded too.
+func TestTheOldestMakesRoomInNumber(t *testing.T) {
+	s, _ := newStore(t, 1<<20)
+	s.most = 3
+	var all []Record
+	for n := range 5 {
+		r := put(t, s, origin, fmt.Sprint("small ", n))
+		all = append(all, r)
+		stamp := time.Now().Add(time.Duration(n-10) * time.Second)
+		if err := os.Chtimes(s.path(r.ID, dataEnding), stamp, stamp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, r := range all {
+		if _, err := s.Stat(origin.Principal, r.ID); (err == nil) != (n >= 2) {
+			t.Errorf("number %d of 5, of which 3 fit: %v", n, err)
+		}
+	}
+	if n := len(files(t, s)); n != 6 {
+		t.Errorf("files: %v", files(t, s))
+	}
+}
+
 // TestAFolderThatIsRemoved: nothing of it is there then, and it is made again when
 // there is something to keep.
 func TestAFolderThatIsRemoved(t *testing.T) {

@@ -21,6 +21,9 @@ type Writer struct {
 	file   *os.File
 	sum    hash.Hash
 	err    error
+	// spare are artifacts that do not make room for this one: the result that links to it
+	// links to them.
+	spare []Record
 }
 
 // Create begins an artifact. mime is its type; text says that it is UTF-8 text.
@@ -64,7 +67,7 @@ func (w *Writer) Commit() (Record, error) {
 	w.record.Created = s.opts.Now().UTC()
 	w.record.Expires = w.record.Created.Add(s.opts.TTL)
 	err := s.locked(func() error {
-		if err := s.makeRoom(w.record.Size); err != nil {
+		if err := s.makeRoom(w.record.Size, w.spare); err != nil {
 			return err
 		}
 		if err := w.file.Close(); err != nil {
@@ -105,6 +108,9 @@ func (s *Store) writeRecord(r Record) error {
 	return err
 }
 
+// errSpared is for a part that would cost its result another one.
+var errSpared = fmt.Errorf("%w together with the other parts of its result", ErrQuota)
+
 // kept is an artifact on the disk, as far as room is concerned.
 type kept struct {
 	id    string
@@ -112,8 +118,9 @@ type kept struct {
 	since time.Time
 }
 
-// makeRoom removes the oldest artifacts until one of size fits. The lock is held.
-func (s *Store) makeRoom(size int64) error {
+// makeRoom removes the oldest artifacts until one of size fits, in bytes and in number.
+// Those to be spared stay. The lock is held.
+func (s *Store) makeRoom(size int64, spare []Record) error {
 	entries, err := os.ReadDir(s.opts.Dir)
 	if err != nil {
 		return err
@@ -131,18 +138,23 @@ func (s *Store) makeRoom(size int64) error {
 		}
 	}
 	slices.SortFunc(all, func(a, b kept) int { return a.since.Compare(b.since) })
+	left := len(all)
 	for _, k := range all {
-		if total <= s.opts.Quota {
+		if total <= s.opts.Quota && left < s.most {
 			return nil
+		}
+		if slices.ContainsFunc(spare, func(r Record) bool { return r.ID == k.id }) {
+			continue
 		}
 		if err := s.remove(k.id); err != nil {
 			return err
 		}
 		s.opts.Logger.Info("artifact removed to make room", "artifact", k.id, "bytes", k.size)
 		total -= k.size
+		left--
 	}
-	if total > s.opts.Quota {
-		return ErrQuota
+	if total > s.opts.Quota || left >= s.most {
+		return errSpared
 	}
 	return nil
 }
