@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -26,6 +28,8 @@ func endInFiles(dir, host, id string) (end ending, found bool, err error) {
 	return ending{}, false, nil
 }
 
+// endInFile reads one file. Only lines that name the call are looked into: others wait
+// for the table of ids meanwhile.
 func endInFile(path, id string) (end ending, found bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -35,7 +39,7 @@ func endInFile(path, id string) (end ending, found bool, err error) {
 		return ending{}, false, err
 	}
 	defer f.Close()
-	_, _, err = readLines(io.Reader(f), 0, seen{
+	look := seen{
 		line: func(_ int64, r record) error {
 			switch {
 			case r.End != nil && r.End.ID == id:
@@ -48,9 +52,20 @@ func endInFile(path, id string) (end ending, found bool, err error) {
 			return fs.SkipAll
 		},
 		damage: func(damage) error { return nil },
-	})
-	if errors.Is(err, fs.SkipAll) {
-		return end, true, nil
 	}
-	return ending{}, false, err
+	names := []byte(`"` + id + `"`)
+	for lines := bufio.NewReaderSize(f, 2*maxLine); ; {
+		line, err := lines.ReadSlice('\n') // what is longer is no line, and comes in pieces
+		if bytes.Contains(line, names) {
+			if err := readLine(bytes.TrimSuffix(line, []byte("\n")), 0, look); errors.Is(err, fs.SkipAll) {
+				return end, true, nil
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return ending{}, false, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return ending{}, false, err
+		}
+	}
 }
