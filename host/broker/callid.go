@@ -51,6 +51,10 @@ const advSameID = "Repeat it later, with the same id and the same arguments: it 
 // advPerhapsBefore is for a call of which it was not found out whether its id was used.
 const advPerhapsBefore = "Nothing was sent this time, but it may have run before. " + advSameID
 
+// maxCanonical is the size, in bytes, up to which arguments are compared by what they
+// mean.
+const maxCanonical = 1 << 20
+
 // repeat is a call that was not sent since its id is not free. Its text never
 // reaches anyone: the reply does.
 type repeat struct{ reply Reply }
@@ -163,18 +167,34 @@ func (x *crossing) binding(t *catalog.Tool) (journal.Binding, error) {
 	}
 	h := x.opts.CallIDs.Hash()
 	if at, there := x.call.Request.Find("params", "arguments"); there {
-		raw, err := x.call.Request.Section(at).Append(nil)
-		if err != nil {
+		if err := writeArguments(h, x.call.Request.Section(at)); err != nil {
 			return b, err
 		}
-		// A client that repeats a call may write it anew, with its members in another order.
-		prefix, form := catalog.Canonical(raw)
-		_, _ = h.Write([]byte(prefix)) // a hash takes everything
-		_, _ = h.Write(form)
 	}
 	x.sum = h.Sum(nil)
 	b.Arguments = x.sum
 	return b, nil
+}
+
+// writeArguments writes what the arguments of a call with an id mean to a hash: a client
+// that repeats a call may write it anew, with its members in another order. Of large
+// ones it writes the bytes: the canonical form of many members takes many times their
+// memory.
+func writeArguments(h hash.Hash, arguments rpc.Payload) error {
+	const raw = "raw:" // no canonical form begins so
+	if arguments.Len() > maxCanonical {
+		_, _ = h.Write([]byte(raw)) // a hash takes everything
+		_, err := arguments.WriteTo(h)
+		return err
+	}
+	text, err := arguments.Append(nil)
+	if err != nil {
+		return err
+	}
+	prefix, form := catalog.Canonical(text)
+	_, _ = h.Write([]byte(prefix))
+	_, _ = h.Write(form)
+	return nil
 }
 
 // notFree is the reply to a call whose id is not free, nil where it is.
