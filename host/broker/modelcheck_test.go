@@ -9,9 +9,10 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 )
 
-// version is all that a caller may be refused for, of one tool.
+// version is all that a caller may be refused for, of one tool: what is there, and what
+// was last listed, for a tool may go and come again before the host has heard of it.
 func (m *model) version(s *modelServer, tool string) string {
-	return fmt.Sprint(s.identity, s.digest(tool), s.marks, s.up, m.granted[s.slug+"/"+tool])
+	return fmt.Sprint(s.identity, s.digest(tool), s.listed[tool], s.marks, s.up, m.granted[s.slug+"/"+tool])
 }
 
 // call is a caller that calls, and what must be true of it.
