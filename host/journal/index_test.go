@@ -411,6 +411,51 @@ func TestTwoReaders(t *testing.T) {
 	all.Wait()
 }
 
+// TestFollowAcrossFiles: each call is handed over once however often the host goes on in
+// another file meanwhile, and calls that were begun in an earlier one, too.
+func TestFollowAcrossFiles(t *testing.T) {
+	const most = 200
+	dir := t.TempDir()
+	j := open(t, Options{Dir: dir})
+	j.segment = 4 << 10
+	early := entry(j)
+	must(t, j.Begin(early))
+	x := index(t, IndexOptions{Dir: dir})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	writer.Go(func() {
+		for n := 1; n < most; n++ {
+			e := entry(j)
+			if err := errors.Join(j.Begin(e), j.End(e, good)); err != nil {
+				t.Error(err)
+			}
+			if n%50 == 0 { // not all of it between two looks
+				time.Sleep(followEvery)
+			}
+		}
+		if err := j.End(early, good); err != nil {
+			t.Error(err)
+		}
+	})
+	seen := map[string]int{}
+	must(t, x.Follow(ctx, Filter{}, func(r Row) error {
+		if seen[r.ID]++; len(seen) == most {
+			cancel()
+		}
+		return nil
+	}))
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%s was handed over %d times", id, n)
+		}
+	}
+	if files, err := listFiles(dir); err != nil || len(files) < 5 {
+		t.Errorf("%d files (%v)", len(files), err)
+	}
+}
+
 // TestFollow hands over each call once: those that have ended, and the others when they
 // do, also where another command brings the index to the files meanwhile.
 func TestFollow(t *testing.T) {
