@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -143,5 +144,56 @@ func TestSettlementsThatAreDamaged(t *testing.T) {
 	lost, err := x.Lost(t.Context())
 	if err != nil || len(lost) != 1 || lost[0].File != settledFile || lost[0].Places != 2 {
 		t.Errorf("lost = %+v, %v", lost, err)
+	}
+}
+
+// TestSettleAtOnce: of several who settle a call at once, each by a command of its own, one
+// writes the line, and the others hear that it is settled so, or otherwise.
+func TestSettleAtOnce(t *testing.T) {
+	state := t.TempDir()
+	dir := filepath.Join(state, Folder)
+	j := open(t, Options{Dir: dir})
+	host := ids(t, state, testHost, nil)
+	e := entry(j)
+	if _, err := host.Claim(t.Context(), "mine", bound, e.ID); err != nil {
+		t.Fatal(err)
+	}
+	end := End{Dispatched: true, Outcome: "unknown", Reason: "timeout"}
+	must(t, j.Begin(e), j.End(e, end), host.Finish(t.Context(), "mine", e.ID, end, nil))
+	type answer struct {
+		as    string
+		again bool
+		err   error
+	}
+	answers := make(chan answer, 8)
+	var all sync.WaitGroup
+	for n := range cap(answers) {
+		as := []string{SettledOK, SettledNotRun}[n%2]
+		x, command := index(t, IndexOptions{Dir: dir}), ids(t, state, "command", nil)
+		all.Go(func() {
+			_, again, err := x.Settle(t.Context(), Settlement{ID: e.ID, As: as, Note: "saw it", By: "ada"}, command)
+			answers <- answer{as, again, err}
+		})
+	}
+	all.Wait()
+	close(answers)
+	known, err := host.Lookup(t.Context(), "mine", bound)
+	if err != nil || known.Settled == "" {
+		t.Fatal(known, err)
+	}
+	wrote := 0
+	for a := range answers {
+		switch {
+		case a.as != known.Settled && !errors.Is(a.err, ErrIsSettled):
+			t.Errorf("it is settled %s, and who said %s was told %v", known.Settled, a.as, a.err)
+		case a.as == known.Settled && a.err != nil:
+			t.Errorf("who said %s, as it is, was told %v", a.as, a.err)
+		case a.as == known.Settled && !a.again:
+			wrote++
+		}
+	}
+	lines, err := readSettlements(dir, func(damage) error { return errors.New("damaged") })
+	if err != nil || wrote != 1 || len(lines) != 1 || lines[0].As != known.Settled {
+		t.Errorf("%d wrote it, and the file has %+v (%v)", wrote, lines, err)
 	}
 }
