@@ -58,6 +58,9 @@ func hostBlock(p hosttest.Place, more string) string {
 // becomes of larger ones where nothing is said is the business of artifact_test.go.
 const wholeResults = "limits {\n  inline_result = \"64MiB\"\n}\n"
 
+// quick restarts a provider at once.
+const quick = "  restart {\n    intensity = 100\n    backoff = \"50ms\"\n    backoff_max = \"100ms\"\n  }\n"
+
 // blocks writes the blocks of providers.
 func blocks(t testing.TB, p hosttest.Place, providers ...provider) string {
 	t.Helper()

@@ -19,9 +19,6 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
-// quick restarts a provider at once.
-const quick = "  restart {\n    intensity = 100\n    backoff = \"50ms\"\n    backoff_max = \"100ms\"\n  }\n"
-
 // endings are how calls ended, the earliest first, but for those of a tool.
 func endings(t testing.TB, p hosttest.Place, path, but string) []string {
 	t.Helper()
