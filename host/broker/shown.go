@@ -82,7 +82,12 @@ type remembered struct {
 	upTo   int
 }
 
-var nothing = &remembered{}
+// nothing is what a client was shown that is new, unknown what one was that is not, or
+// may not be, where that is lost.
+var (
+	nothing = &remembered{}
+	unknown = &remembered{lossy: true}
+)
 
 // find returns what was shown under a name, nil where nothing was.
 func (r *remembered) find(exposed string) *item {
@@ -239,11 +244,14 @@ type memory struct {
 	mu sync.Mutex // held to change it, and while that is saved: files keep the order
 	// settled is closed when writes falls to 0; nil while it is 0.
 	settled chan struct{}
-	// save keeps a state for the host's next run. Nil: it is not kept.
-	save func(*remembered)
+	// save keeps a state for the host's next run, and says whether it could. Nil: it is
+	// not kept.
+	save func(*remembered) (kept bool)
+	// unsaved says that the state is here alone.
+	unsaved atomic.Bool
 }
 
-func newMemory(r *remembered, save func(*remembered)) *memory {
+func newMemory(r *remembered, save func(*remembered) bool) *memory {
 	m := &memory{save: save}
 	m.now.Store(r)
 	return m
@@ -281,7 +289,8 @@ func (m *memory) change(f func(*remembered) *remembered) {
 	}
 	m.now.Store(after)
 	if m.save != nil {
-		m.save(after)
+		m.unsaved.Store(true)
+		m.unsaved.Store(!m.save(after))
 	}
 }
 
