@@ -100,6 +100,32 @@ func (r *remembered) find(exposed string) *item {
 	return nil
 }
 
+// findTool returns what was shown of a tool: under its name, or else under one that it
+// had before, for a project's way of naming may change. Of several, it is one that the
+// tool no longer is. nil where nothing was.
+func (r *remembered) findTool(t *catalog.Tool) *item {
+	if i := r.find(t.Exposed); i != nil {
+		return i
+	}
+	var found *item
+	look := func(i *item) {
+		if i.Provider == t.Provider && i.Name == t.Name && (found == nil || i.Gone || i.Identity != t.Identity || i.Digest != t.Digest) {
+			found = i
+		}
+	}
+	for _, i := range r.own {
+		look(i)
+	}
+	if r.list != nil {
+		for exposed, i := range r.list.items {
+			if _, newer := r.own[exposed]; !newer {
+				look(i)
+			}
+		}
+	}
+	return found
+}
+
 // with is r after one item was shown.
 func (r *remembered) with(exposed string, i *item) *remembered {
 	if was := r.find(exposed); was != nil && was.equal(i) {

@@ -310,6 +310,7 @@ func (m *fenceModel) list(c *fenceCaller) {
 	if r := c.Request(m, "tools/list", ""); r.Error != nil || json.Unmarshal(r.Result, &list) != nil {
 		m.Fatalf("tools/list: %s", r.Error)
 	}
+	known := maps.Clone(c.knows)
 	for _, knows := range []map[string]string{c.knows, m.kinds[c.who]} {
 		for name := range knows {
 			knows[name] = ""
@@ -324,6 +325,9 @@ func (m *fenceModel) list(c *fenceCaller) {
 		}
 		m.learn(c, t.Name, t.Description)
 	}
+	// Who was shown something else since may be refused anew: a grant that was taken
+	// away and given back, or a host that does not know yet what its server has.
+	maps.DeleteFunc(c.refused, func(name string, _ int) bool { return c.knows[name] != known[name] })
 }
 
 // bound notes a first use, which binds: to what the host knew, which may be older than
