@@ -294,3 +294,24 @@ func TestWhatIsRememberedRefusesNobody(t *testing.T) {
 		t.Errorf("a call that names what it listed before: %+v", r)
 	}
 }
+
+// TestToBeBoundIsNotToBeShown: what one session of a client calls without having been shown
+// it changes nothing of what the client was shown in another.
+func TestToBeBoundIsNotToBeShown(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	in := func(session string) Caller {
+		c := Caller{Principal: local.Principal, Session: session, Client: Client{Name: "c"}}
+		b.Capabilities(c)
+		return c
+	}
+	call := func(c Caller) Reply { return b.Call(t.Context(), callOf(t, c, "shop_pay")) }
+	listing, other := in("lists"), in("does not")
+	shownAll(b, listing)
+	redefine(f, "shop", `{"name":"pay","x":2}`)
+	if r := call(other); r.Outcome != OK {
+		t.Errorf("who was shown nothing: %s %s", r.Outcome, r.Reason)
+	}
+	if r := call(in("new")); r.Outcome != Stale || r.Reason != reasonDefinitionChanged {
+		t.Errorf("a new session of the client that was shown the old one: %s %s", r.Outcome, r.Reason)
+	}
+}
