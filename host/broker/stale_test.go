@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -314,4 +315,34 @@ func TestToBeBoundIsNotToBeShown(t *testing.T) {
 	if r := call(in("new")); r.Outcome != Stale || r.Reason != reasonDefinitionChanged {
 		t.Errorf("a new session of the client that was shown the old one: %s %s", r.Outcome, r.Reason)
 	}
+}
+
+// TestACallThatArrivesWhileARefusalIsWrittenWaitsForIt: its caller may have read it, and is
+// refused for the same no second time.
+func TestACallThatArrivesWhileARefusalIsWrittenWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+		shownAll(b, local)
+		redefine(f, "shop", `{"name":"pay","x":2}`)
+		first := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`))
+		if first.Outcome != Stale {
+			t.Fatalf("the first: %s", first.Outcome)
+		}
+		writing, written := make(chan struct{}), make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := first.Deliver(func() error { close(writing); <-written; return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		<-writing
+		all.Go(func() {
+			if second := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`)); second.Outcome != OK {
+				t.Errorf("the second, made when the refusal was all but read: %s %s", second.Outcome, second.Reason)
+			}
+		})
+		synctest.Wait()
+		close(written)
+		all.Wait()
+	})
 }
