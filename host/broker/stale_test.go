@@ -74,6 +74,40 @@ func TestACallIsJudgedByWhatWasShownWhenItArrived(t *testing.T) {
 	}
 }
 
+// TestACallIsJudgedByTheProcessKnownWhenItArrived: the same where a process was replaced.
+func TestACallIsJudgedByTheProcessKnownWhenItArrived(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	p := b.providers["shop"]
+	p.Stateful = true
+	b.providers["shop"] = p
+	if r := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`)); r.Outcome != OK {
+		t.Fatalf("%+v", r)
+	}
+	here, on := make(chan struct{}, 1), make(chan struct{})
+	f.mu.Lock()
+	f.runs["shop"]++
+	f.getting = func() { here <- struct{}{}; <-on }
+	f.mu.Unlock()
+	replies := make(chan Reply)
+	go func() { replies <- b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`)) }()
+	<-here // it has arrived, and waits for its provider
+	f.mu.Lock()
+	f.getting = nil
+	f.mu.Unlock()
+	first := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`))
+	if first.Reason != reasonInstanceReplaced {
+		t.Errorf("the first: %s %s", first.Outcome, first.Reason)
+	}
+	deliver(t, first)
+	close(on)
+	if second := <-replies; second.Reason != reasonInstanceReplaced {
+		t.Errorf("one that was made before the refusal was read: %s %s", second.Outcome, second.Reason)
+	}
+	if third := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`)); third.Outcome != OK {
+		t.Errorf("one that was made after it: %s %s", third.Outcome, third.Reason)
+	}
+}
+
 // TestARefusalThatWasNotWrittenShowsNothing.
 func TestARefusalThatWasNotWrittenShowsNothing(t *testing.T) {
 	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
