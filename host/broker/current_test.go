@@ -7,6 +7,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/rpc"
+	"github.com/drawbridge-mcp/drawbridge/host/session"
 )
 
 // unread has an instance whose list is suspect; current reads it again.
@@ -97,3 +101,37 @@ func TestACallerWhoLeavesWaitsForNoList(t *testing.T) {
 		t.Errorf("%s %s", r.Outcome, r.Reason)
 	}
 }
+
+// TestHowOldAListMayBe for a call: recheck and refresh_interval are about tools that may
+// have an effect.
+func TestHowOldAListMayBe(t *testing.T) {
+	const interval, any = 30 * time.Second, -1
+	onChange := Provider{RefreshInterval: interval}
+	beforeCall := Provider{RefreshInterval: interval, BeforeCall: true}
+	for name, c := range map[string]struct {
+		provider             Provider
+		effectful, announces bool
+		want                 time.Duration
+	}{
+		"of a server that announces":                        {onChange, true, true, any},
+		"of one that does not":                              {onChange, true, false, interval},
+		"of one that does not, without effect":              {onChange, false, false, any},
+		"before_call, of a server that announces":           {beforeCall, true, true, 0},
+		"before_call, of one that does not":                 {beforeCall, true, false, 0},
+		"before_call, without effect":                       {beforeCall, false, true, any},
+		"before_call, without effect, nothing is announced": {beforeCall, false, false, any},
+	} {
+		if got := c.provider.age(&catalog.Tool{Effectful: c.effectful}, announcer(c.announces)); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// announcer is an instance that says whether it announces changes.
+type announcer bool
+
+func (a announcer) Announces() bool                                      { return bool(a) }
+func (announcer) Mark() string                                           { return "" }
+func (announcer) Epoch() uint64                                          { return 0 }
+func (announcer) Current(context.Context, time.Duration) (uint64, error) { return 0, nil }
+func (announcer) Do(context.Context, session.Call) (*rpc.Message, error) { return nil, errGone }

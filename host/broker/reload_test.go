@@ -9,6 +9,7 @@ import (
 
 	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 )
 
 // site is a policy with one project, in which ann has the shop's tools, and its tools
@@ -122,4 +123,59 @@ func TestGrantsAreSwappedWhileCallsAreMade(t *testing.T) {
 	done.Store(true)
 	all.Wait()
 	t.Logf("%d calls while it was granted, %d while it was not", certain[granted].Load(), certain[revoked].Load())
+}
+
+// TestEachProjectHasItsOwnView: what a principal sees in one project is nothing to what he
+// sees in another, whichever he asks first; nor is another principal's.
+func TestEachProjectHasItsOwnView(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay", "get"}})
+	grant := func(tools string) []*access.Grant {
+		return []*access.Grant{{Principals: []string{"ann"}, Provider: "shop", Tools: []string{tools}}}
+	}
+	policy := access.New(access.Spec{Tokens: []access.StaticToken{{Principal: "ann"}, {Principal: "ben"}}, Projects: []access.Project{
+		{Name: "one", Grants: grant("get")}, {Name: "two", Grants: grant("pay")}, {Name: "none", Grants: grant("other")},
+	}})
+	b.worlds.policy = func() *access.Policy { return policy }
+	b.opts.Policy = b.worlds.policy
+	redefine(f, "shop", `{"name":"pay"}`, `{"name":"get"}`)
+	if err := f.Warm(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // made and remembered
+		for at, want := range map[owner]string{
+			{"ann", "one"}: "shop_get", {"ann", "two"}: "shop_pay", {"ann", "none"}: "", {"ann", ""}: "", {"ben", "one"}: "", {"", "one"}: "",
+		} {
+			c := Caller{Principal: at.Principal, Project: at.Project}
+			if v := b.View(c); len(v.Tools()) > 1 || want == "" && len(v.Tools()) != 0 || want != "" && (len(v.Tools()) != 1 || v.Tools()[0].Exposed != want) {
+				t.Errorf("%v sees %d tools, want %q", at, len(v.Tools()), want)
+			}
+			for _, name := range []string{"shop_pay", "shop_get"} {
+				if r := b.Call(t.Context(), callOf(t, c, name)); (r.Outcome == OK) != (name == want) {
+					t.Errorf("%v calls %s: %s", at, name, r.Outcome)
+				}
+			}
+		}
+	}
+}
+
+// TestViewsFollowTheLockFile: it alone may be another one, and what was not in it before
+// is there, or what was is not.
+func TestViewsFollowTheLockFile(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	var file atomic.Pointer[lock.File]
+	b.opts.Lock, b.worlds.lock = file.Load, file.Load
+	if err := f.Warm(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	approving := lock.New()
+	approving.Approve("shop", "pay", lock.Tool{Digest: b.View(local).Tools()[0].Digest})
+	for n, step := range []struct {
+		file *lock.File
+		want int
+	}{{nil, 1}, {lock.New(), 0}, {approving, 1}, {lock.New(), 0}, {nil, 1}} {
+		file.Store(step.file)
+		if got := len(b.View(local).Tools()); got != step.want {
+			t.Errorf("step %d: %d tools, want %d", n, got, step.want)
+		}
+	}
 }
