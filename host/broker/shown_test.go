@@ -55,6 +55,9 @@ func TestAWholeListReplacesWhatWasShown(t *testing.T) {
 	if again := after.all(two); again != after {
 		t.Error("the same list again is a change")
 	}
+	if !unknown.all(one).lossy {
+		t.Error("a list makes known what it does not show")
+	}
 	if i := after.all(one).find("shop_a"); i == nil || i.Gone {
 		t.Errorf("what is there again and shown: %+v", i)
 	}
@@ -70,6 +73,11 @@ func TestPagesMakeAListOnlyInARow(t *testing.T) {
 	}
 	if last := first.paged(v, whole, 2, 3); last.find("shop_c") == nil || !last.find("shop_z").Gone {
 		t.Error("the last page completes the list")
+	}
+	// The same place of a list of another revision: the row is broken.
+	changed := viewOf(t, map[string][]string{"shop": {named("a"), `{"name":"b","x":1}`, named("c")}})
+	if odd := first.paged(changed, func() *shownList { return listOf(changed) }, 2, 3); odd.find("shop_c") == nil || odd.find("shop_z").Gone || odd.list != nil {
+		t.Error("pages of two revisions make a list")
 	}
 	if odd := old.paged(v, whole, 2, 3); odd.find("shop_c") == nil || odd.find("shop_z").Gone {
 		t.Error("a page out of the row shows what is on it, and nothing else")
@@ -428,7 +436,30 @@ func TestASessionBeginsWithWhatItsClientWasShown(t *testing.T) {
 	if got := digest(two); got != "d2" {
 		t.Errorf("forgotten, it knows %q", got)
 	}
-	if r.of(Caller{Session: "4", Client: kind}).own.change(func(m *remembered) *remembered { return m.met("s", "x") }); len(r.of(Caller{Session: "5", Client: kind}).own.now.Load().instances) != 0 {
-		t.Error("a session has met the instances of another")
+	// What a client has met without a session is nothing to its sessions, but for one that
+	// goes on with a session of it with another host.
+	r.of(Caller{Client: kind}).met("s", "x")
+	if len(r.of(Caller{Session: "4", Client: kind}).own.now.Load().instances) != 0 {
+		t.Error("a session has met what its client met without one")
+	}
+	r.of(one).met("s", "y")
+	if len(r.of(Caller{Session: "5", Client: kind}).own.now.Load().instances) != 0 {
+		t.Error("a session has met what another has")
+	}
+	client := r.of(Caller{Client: kind}).own
+	client.change(func(m *remembered) *remembered {
+		next := *m
+		next.before = map[string]string{"s": "before"}
+		return &next
+	})
+	if got := r.of(Caller{Session: "6", Client: kind, Resumed: true}).own.now.Load().instances["s"]; got != "before" {
+		t.Errorf("a session that goes on has met %q", got)
+	}
+	if got := r.of(Caller{Session: "7", Client: kind}).own.now.Load().instances["s"]; got != "" {
+		t.Errorf("one that does not has met %q", got)
+	}
+	if digest(Caller{Session: "8", Client: Client{Name: kind.Name, Version: "2"}}) != "" || digest(Caller{Session: "9", Client: kind, Project: "other"}) != "" ||
+		digest(Caller{Session: "10", Client: kind, Principal: "other"}) != "" {
+		t.Error("another version, project or principal was shown what this one was")
 	}
 }

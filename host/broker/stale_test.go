@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -379,4 +380,43 @@ func TestACallThatArrivesWhileARefusalIsWrittenWaitsForIt(t *testing.T) {
 		close(written)
 		all.Wait()
 	})
+}
+
+// TestAListThatCouldNotBeWrittenWasNotShown: what the caller knew before counts, unless it
+// has been shown something since.
+func TestAListThatCouldNotBeWrittenWasNotShown(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	session := Caller{Principal: local.Principal, Session: "s", Client: Client{Name: "c"}}
+	knows := func(c Caller) string {
+		if i := b.shown.of(c).own.now.Load().find("shop_pay"); i != nil {
+			return i.Digest
+		}
+		return ""
+	}
+	shownAll(b, session)
+	first := knows(session)
+	list := func() (undo func()) {
+		redefine(f, "shop", `{"name":"pay","x":`+strconv.Itoa(len(f.started))+`}`)
+		if err := f.Warm(t.Context(), "shop"); err != nil {
+			t.Fatal(err)
+		}
+		v := b.View(session)
+		return b.Shown(session, v, 0, len(v.Tools()))
+	}
+	undo := list()
+	if knows(session) == first {
+		t.Fatal("a list shows nothing")
+	}
+	undo()
+	client := session
+	client.Session = ""
+	if knows(session) != first || knows(client) != first {
+		t.Errorf("the session knows %.8s and the client %.8s, want %.8s", knows(session), knows(client), first)
+	}
+	undo = list()
+	list()
+	last := knows(session)
+	if undo(); knows(session) != last || last == first {
+		t.Errorf("what was shown since is undone too: %.8s, want %.8s", knows(session), last)
+	}
 }
