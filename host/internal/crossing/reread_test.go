@@ -45,3 +45,44 @@ func TestNothingRunsWhileAListCannotBeReadAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestWhoSeesNoChangeHearsOfNone: a tool that ben is not granted is redefined, goes and
+// comes; ada hears of it, and ben only of what changes for him.
+func TestWhoSeesNoChangeHearsOfNone(t *testing.T) {
+	p := hosttest.NewPlace(t)
+	shelve(t, p, "pay to", "keep")
+	fake := filing(p)
+	fake.body = shared
+	h := setting{}.http(t, p, governed(t, p, project("site", grant("ada", "fake", `tools = ["*"]`), grant("ben", "fake", `tools = ["*"]
+    except = ["pay"]`)), fake))
+	ada := dialAs(t, h, tokenOfAda)
+	names(t, ada)
+	ben := dialAs(t, h, tokenOfBen) // what the server's start adds to a view is no news to him
+	names(t, ben)
+	before := revisions(t, ben)["fake"]
+	change := func(told int, tools ...string) {
+		t.Helper()
+		shelve(t, p, tools...)
+		if r := tool(t, ada, "fake_notify", "{}"); r.Error != nil {
+			t.Fatal(string(r.Error))
+		}
+		eventually(t, "ada is told", func() bool { return len(changes(ada)) == told })
+	}
+	change(1, "pay target", "keep")
+	change(2, "keep")
+	change(3, "pay anew", "keep")
+	if now := revisions(t, ben)["fake"]; now != before {
+		t.Errorf("ben's revision is %s, was %s", now, before)
+	}
+	change(4, "pay anew", "keep it")
+	eventually(t, "ben is told", func() bool { return len(changes(ben)) > 0 })
+	if n := len(changes(ben)); n != 1 {
+		t.Errorf("ben was told %d times", n)
+	}
+	if revisions(t, ben)["fake"] == before {
+		t.Error("ben's revision is what it was")
+	}
+	if n := len(changes(ada)); n != 4 {
+		t.Errorf("ada was told %d times", n)
+	}
+}
