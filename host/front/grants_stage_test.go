@@ -31,9 +31,12 @@ import (
 type stage struct {
 	*scene
 	store *catalog.Store
-	// post sends one message and returns what came of it.
+	// post sends one message and returns what came of it; send, on stdio, waits for nothing.
 	post  func(t testing.TB, body string) string
+	send  func(t testing.TB, body string)
 	close func()
+	// getting is called when a call asks for its server. Nil: nothing is.
+	getting func()
 
 	mu sync.Mutex // guards started, and makes one start of several
 	// ran are the calls that reached servers, as provider and tool; started are the
@@ -123,7 +126,8 @@ func (s *scene) play(t testing.TB, principal, project string, how how) *stage {
 	fromHost, stdout := io.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- face.ServeStdio(context.WithoutCancel(t.Context()), in, stdout) }()
-	out.post = onPipes{toHost, bufio.NewReader(fromHost), how.modern}.post
+	pipes := onPipes{toHost, bufio.NewReader(fromHost), how.modern}
+	out.post, out.send = pipes.post, pipes.send
 	out.close = func() {
 		_ = toHost.Close()
 		if err := <-served; err != nil {
@@ -136,6 +140,9 @@ func (s *scene) play(t testing.TB, principal, project string, how how) *stage {
 
 // Get starts the server of a provider, which lists its tools.
 func (st *stage) Get(_ context.Context, slug string) (broker.Instance, error) {
+	if st.getting != nil {
+		st.getting()
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !slices.Contains(st.started, slug) {
@@ -239,7 +246,7 @@ type onPipes struct {
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 
-func (c onPipes) post(t testing.TB, body string) string {
+func (c onPipes) send(t testing.TB, body string) {
 	if c.modern {
 		body = strings.Replace(body, `"params":{`, `"params":{`+modernMeta+`,`, 1)
 		body = strings.Replace(body, modernMeta+`,}`, modernMeta+`}`, 1)
@@ -247,6 +254,10 @@ func (c onPipes) post(t testing.TB, body string) string {
 	if _, err := io.WriteString(c.in, body+"\n"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (c onPipes) post(t testing.TB, body string) string {
+	c.send(t, body)
 	for strings.Contains(body, `"id"`) {
 		line, err := c.out.ReadString('\n')
 		if err != nil {
