@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -157,7 +158,7 @@ func TestAReplacedProcessIsToldOnce(t *testing.T) {
 		named := func(mark string) Reply {
 			return b.Call(t.Context(), toolCall(t, `{"name":"shop_pay","_meta":{"drawbridge/instance":"`+mark+`"}}`))
 		}
-		if r := named("host/shop/2"); r.Reason != reasonInstanceReplaced {
+		if r := named("host/shop/1"); r.Reason != reasonInstanceReplaced || !strings.Contains(r.Err.Message, "(host/shop/1) is gone") {
 			t.Errorf("a call that names the old process: %+v", r)
 		}
 		if r := named("host/shop/3"); r.Outcome != OK || r.Replaced != "" {
@@ -418,5 +419,46 @@ func TestAListThatCouldNotBeWrittenWasNotShown(t *testing.T) {
 	last := knows(session)
 	if undo(); knows(session) != last || last == first {
 		t.Errorf("what was shown since is undone too: %.8s, want %.8s", knows(session), last)
+	}
+}
+
+// TestANameThatPassesToAnotherProviderTakesTheCallAlong: bare names do not tell whose they
+// are. A call whose name has become another server's goes to none but that one.
+func TestANameThatPassesToAnotherProviderTakesTheCallAlong(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}, "bank": {}})
+	policy := access.New(access.Spec{Names: catalog.NamesBare})
+	b.worlds.policy = func() *access.Policy { return policy }
+	b.opts.Policy = b.worlds.policy
+	list := func(slug string, defs ...json.RawMessage) {
+		if err := f.store.Put(slug, "host/"+slug+"/1", defs); err != nil {
+			t.Error(err)
+		}
+	}
+	list("shop", json.RawMessage(`{"name":"pay"}`))
+	list("bank")
+	f.tools = map[string][]string{"shop": {}, "bank": {"pay"}}
+	moved := false
+	b.opts.Sessions = meddled{f, func() {
+		if !moved {
+			moved = true
+			list("bank", json.RawMessage(`{"name":"pay","annotations":{"readOnlyHint":false}}`))
+		}
+	}}
+	r := b.Call(t.Context(), toolCall(t, `{"name":"pay"}`))
+	if r.Outcome != OK || r.Instance != "host/bank/1" || !moved {
+		t.Errorf("%s %s on %s: %v", r.Outcome, r.Reason, r.Instance, r.Err)
+	}
+}
+
+// TestWhatASessionMeetsIsKeptWithItsClient for one that goes on with another host.
+func TestWhatASessionMeetsIsKeptWithItsClient(t *testing.T) {
+	_, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	c := Caller{Principal: local.Principal, Session: "s", Client: Client{Name: "c"}}
+	if r := b.Call(t.Context(), callOf(t, c, "shop_pay")); r.Outcome != OK {
+		t.Fatalf("%+v", r)
+	}
+	c.Session = ""
+	if got := b.shown.of(c).own.now.Load().lastMet()["shop"]; got != "host/shop/1" {
+		t.Errorf("kept is %q", got)
 	}
 }
