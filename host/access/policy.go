@@ -46,6 +46,8 @@ type Policy struct {
 	// projects are those in which a principal has grants, in the order of the files.
 	projects map[string][]string
 	named    map[string]Project
+	// without are the providers of which nobody has anything; see Without.
+	without []string
 }
 
 // holder is who has something of whom.
@@ -91,6 +93,14 @@ func New(spec Spec) *Policy {
 	return p
 }
 
+// Without is the policy for as long as some providers pass from one principal to
+// another: nobody has anything of those, and everything else is as it was.
+func (p *Policy) Without(providers []string) *Policy {
+	next := *p
+	next.without = providers
+	return &next
+}
+
 // Open says that neither principals nor projects are declared, so that "local" has
 // everything and the token of the first start is his.
 func (p *Policy) Open() bool { return p.open }
@@ -98,6 +108,9 @@ func (p *Policy) Open() bool { return p.open }
 // Decide says whether a principal may have an item in a project: in "" where
 // nothing is declared. It depends on nothing but the policy and its arguments.
 func (p *Policy) Decide(principal, project string, it Item) Decision {
+	if slices.Contains(p.without, it.Provider) {
+		return Decision{Why: whyNoGrant}
+	}
 	if p.open {
 		return decideOpen(principal, project, it)
 	}
@@ -146,6 +159,9 @@ func matches(patterns []string, name string) bool {
 // Sees says whether a caller has anything to do with a provider: a grant names it
 // for him, be it to give nothing.
 func (p *Policy) Sees(principal, project, provider string) bool {
+	if slices.Contains(p.without, provider) {
+		return false
+	}
 	if p.open {
 		return principal == config.Local && project == ""
 	}

@@ -198,3 +198,27 @@ func TestDecideAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestWithout: what passes from one principal to another is nobody's meanwhile, and
+// nothing else changes, who is let in included.
+func TestWithout(t *testing.T) {
+	p := manual()
+	moving := p.Without([]string{"browser"})
+	click, sum := Item{KindTool, "browser", "browser_click"}, Item{KindTool, "till", "sum"}
+	if moving.Decide("ada", "site", click).Allowed || moving.Sees("ada", "site", "browser") || moving.Decide("ada", "site", Item{KindServerRequest, "browser", "roots"}).Allowed {
+		t.Error("a provider that passes on is somebody's")
+	}
+	if !moving.Decide("ada", "shop", sum).Allowed || !moving.Sees("ada", "shop", "till") || len(moving.Tokens()) != len(p.Tokens()) {
+		t.Error("others have changed")
+	}
+	if project, ok := moving.Project("ben", ""); project != "site" || !ok {
+		t.Error("who has grants in a project is not there any more")
+	}
+	if !p.Decide("ada", "site", click).Allowed {
+		t.Error("the policy itself has changed")
+	}
+	open := New(Spec{}).Without([]string{"browser"})
+	if !open.Open() || open.Decide("local", "", click).Allowed || !open.Decide("local", "", sum).Allowed {
+		t.Error("while nothing is declared")
+	}
+}

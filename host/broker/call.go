@@ -297,7 +297,7 @@ func (x *crossing) absent(w *world) Reply {
 // judge takes a tool that the caller sees to the fence. It returns the reply of a
 // call that does not pass.
 func (x *crossing) judge(w *world, t *catalog.Tool) (Fence, *Reply) {
-	was := x.was.find(x.exposed)
+	was := x.was.findTool(t)
 	fence, reason := terms{was: was, lossy: x.was.lossy, named: x.digest, required: x.providers[t.Provider].Required}.judge(t)
 	if reason != "" {
 		reply := x.stale(w, reason, was, t)

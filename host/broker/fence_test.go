@@ -116,6 +116,9 @@ func TestARefusalShowsTheDefinition(t *testing.T) {
 			t.Errorf("%s: data %s", reason, reply.Err.Data)
 		}
 	}
+	if back := stale(reasonDefinitionChanged, was.gone(), small, "r1").reply().Err.Message; !strings.Contains(back, "it had been gone and is there again") {
+		t.Errorf("of one that is back: %q", back)
+	}
 	gone := stale(reasonToolGone, was, nil, "r1").reply()
 	if !strings.Contains(gone.Err.Message, "it is gone") || !strings.Contains(gone.Err.Message, "list the tools") {
 		t.Errorf("gone: %q", gone.Err.Message)

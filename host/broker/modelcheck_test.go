@@ -157,6 +157,9 @@ func (m *model) refused(c *modelCaller, s *modelServer, tool string, reply Reply
 	}
 	switch d.Reason {
 	case reasonInstanceReplaced:
+		if c.met[s.slug] == s.Mark() {
+			m.rt.Fatalf("%s was refused for %s, which its caller has been told of", exposed, s.Mark())
+		}
 		c.met[s.slug] = s.Mark()
 		return
 	case reasonToolGone:

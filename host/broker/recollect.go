@@ -7,11 +7,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 )
 
 // maxClients is how many clients of one principal in one project are remembered,
-// the last used ones. A client that is forgotten is one that was shown nothing; it
-// could have had that by another name.
+// the last used ones. Once one was forgotten, a client of that owner of which nothing
+// is known may be that one, and does not count as new.
 const maxClients = 64
 
 // maxClientName bounds the parts of a client's name, which it chooses itself.
@@ -23,6 +25,19 @@ type owner struct{ Principal, Project string }
 type clientKey struct {
 	owner
 	Client
+}
+
+// ownersOf are all to whom a policy gives anything.
+func ownersOf(p *access.Policy) (out []owner) {
+	if p.Open() {
+		return []owner{{Principal: access.Local}}
+	}
+	for _, principal := range p.Principals() {
+		for _, project := range p.Projects(principal) {
+			out = append(out, owner{principal, project})
+		}
+	}
+	return out
 }
 
 func keyOf(c Caller) clientKey {
@@ -51,10 +66,12 @@ type recollections struct {
 
 	mu     sync.Mutex // held to add and to forget
 	owners map[owner][]clientKey
+	// forgot are the owners of clients that were forgotten and are in no file.
+	forgot map[owner]bool
 }
 
 func newRecollections(dir string, log *slog.Logger) *recollections {
-	return &recollections{store: shownStore{dir: dir, log: log}, owners: map[owner][]clientKey{}}
+	return &recollections{store: shownStore{dir: dir, log: log}, owners: map[owner][]clientKey{}, forgot: map[owner]bool{}}
 }
 
 // recollection is where to look for what a caller was shown, and where to note it.
@@ -101,17 +118,28 @@ func (r *recollections) client(k clientKey) *memory {
 	if m, ok := r.clients.load(k); ok {
 		return m
 	}
-	m := newMemory(read, func(s *remembered) { r.store.write(k, s) })
+	if read == nothing && r.forgot[k.owner] {
+		read = unknown
+	}
+	m := newMemory(read, func(s *remembered) bool { return r.store.write(k, s) })
 	m.used.Store(now)
 	r.clients.store(k, m)
 	keys := append(r.owners[k.owner], k)
 	if len(keys) > maxClients {
 		oldest := slices.MinFunc(keys[:len(keys)-1], func(a, b clientKey) int { return cmp.Compare(r.usedAt(a), r.usedAt(b)) })
-		r.clients.remove(oldest)
+		r.drop(oldest)
 		keys = slices.DeleteFunc(keys, func(o clientKey) bool { return o == oldest })
 	}
 	r.owners[k.owner] = keys
 	return m
+}
+
+// drop takes a client out of memory; mostly it is in its file.
+func (r *recollections) drop(k clientKey) {
+	if m, ok := r.clients.load(k); ok && m.unsaved.Load() {
+		r.forgot[k.owner] = true
+	}
+	r.clients.remove(k)
 }
 
 func (r *recollections) usedAt(k clientKey) int64 {

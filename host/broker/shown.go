@@ -82,7 +82,12 @@ type remembered struct {
 	upTo   int
 }
 
-var nothing = &remembered{}
+// nothing is what a client was shown that is new, unknown what one was that is not, or
+// may not be, where that is lost.
+var (
+	nothing = &remembered{}
+	unknown = &remembered{lossy: true}
+)
 
 // find returns what was shown under a name, nil where nothing was.
 func (r *remembered) find(exposed string) *item {
@@ -93,6 +98,32 @@ func (r *remembered) find(exposed string) *item {
 		return r.list.items[exposed]
 	}
 	return nil
+}
+
+// findTool returns what was shown of a tool: under its name, or else under one that it
+// had before, for a project's way of naming may change. Of several, it is one that the
+// tool no longer is. nil where nothing was.
+func (r *remembered) findTool(t *catalog.Tool) *item {
+	if i := r.find(t.Exposed); i != nil {
+		return i
+	}
+	var found *item
+	look := func(i *item) {
+		if i.Provider == t.Provider && i.Name == t.Name && (found == nil || i.Gone || i.Identity != t.Identity || i.Digest != t.Digest) {
+			found = i
+		}
+	}
+	for _, i := range r.own {
+		look(i)
+	}
+	if r.list != nil {
+		for exposed, i := range r.list.items {
+			if _, newer := r.own[exposed]; !newer {
+				look(i)
+			}
+		}
+	}
+	return found
 }
 
 // with is r after one item was shown.
@@ -239,11 +270,14 @@ type memory struct {
 	mu sync.Mutex // held to change it, and while that is saved: files keep the order
 	// settled is closed when writes falls to 0; nil while it is 0.
 	settled chan struct{}
-	// save keeps a state for the host's next run. Nil: it is not kept.
-	save func(*remembered)
+	// save keeps a state for the host's next run, and says whether it could. Nil: it is
+	// not kept.
+	save func(*remembered) (kept bool)
+	// unsaved says that the state is here alone.
+	unsaved atomic.Bool
 }
 
-func newMemory(r *remembered, save func(*remembered)) *memory {
+func newMemory(r *remembered, save func(*remembered) bool) *memory {
 	m := &memory{save: save}
 	m.now.Store(r)
 	return m
@@ -281,7 +315,8 @@ func (m *memory) change(f func(*remembered) *remembered) {
 	}
 	m.now.Store(after)
 	if m.save != nil {
-		m.save(after)
+		m.unsaved.Store(true)
+		m.unsaved.Store(!m.save(after))
 	}
 }
 

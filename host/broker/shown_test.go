@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 )
 
@@ -53,6 +55,9 @@ func TestAWholeListReplacesWhatWasShown(t *testing.T) {
 	if again := after.all(two); again != after {
 		t.Error("the same list again is a change")
 	}
+	if !unknown.all(one).lossy {
+		t.Error("a list makes known what it does not show")
+	}
 	if i := after.all(one).find("shop_a"); i == nil || i.Gone {
 		t.Errorf("what is there again and shown: %+v", i)
 	}
@@ -68,6 +73,11 @@ func TestPagesMakeAListOnlyInARow(t *testing.T) {
 	}
 	if last := first.paged(v, whole, 2, 3); last.find("shop_c") == nil || !last.find("shop_z").Gone {
 		t.Error("the last page completes the list")
+	}
+	// The same place of a list of another revision: the row is broken.
+	changed := viewOf(t, map[string][]string{"shop": {named("a"), `{"name":"b","x":1}`, named("c")}})
+	if odd := first.paged(changed, func() *shownList { return listOf(changed) }, 2, 3); odd.find("shop_c") == nil || odd.find("shop_z").Gone || odd.list != nil {
+		t.Error("pages of two revisions make a list")
 	}
 	if odd := old.paged(v, whole, 2, 3); odd.find("shop_c") == nil || odd.find("shop_z").Gone {
 		t.Error("a page out of the row shows what is on it, and nothing else")
@@ -250,7 +260,7 @@ func TestClientsAreBoundedPerOwner(t *testing.T) {
 	for i := range 3 * maxClients {
 		note(Caller{Principal: "ann", Client: Client{Name: fmt.Sprint(i)}}, "a")
 	}
-	files, err := filepath.Glob(filepath.Join(r.store.dir, "*", "*"))
+	files, err := filepath.Glob(filepath.Join(r.store.dir, "*", "*"+shownSuffix))
 	check(t, err)
 	if len(files) != maxClients+1 {
 		t.Errorf("%d files, want %d", len(files), maxClients+1)
@@ -260,6 +270,141 @@ func TestClientsAreBoundedPerOwner(t *testing.T) {
 	}
 	if r.of(bob).own.now.Load().find("t") == nil {
 		t.Error("one owner's many clients make the host forget another's")
+	}
+}
+
+// TestWhoWasForgottenIsNotNew: a client that others of its principal pushed out is told
+// what there is before anything runs; so is one of an owner that others pushed out. Who
+// belongs to an owner of whom nobody was forgotten is new.
+func TestWhoWasForgottenIsNotNew(t *testing.T) {
+	fresh := func(dir string) *recollections { return newRecollections(dir, slog.New(slog.DiscardHandler)) }
+	note := func(r *recollections, c Caller) {
+		r.of(c).change(func(m *remembered) *remembered { return m.with("t", &item{Digest: "a"}) })
+	}
+	knows := func(r *recollections, c Caller) string {
+		switch s := r.of(c).own.now.Load(); {
+		case s.find("t") != nil:
+			return "what it was shown"
+		case s.lossy:
+			return "that it is not new"
+		}
+		return "nothing"
+	}
+	of := func(principal string, client int) Caller {
+		return Caller{Principal: principal, Client: Client{Name: fmt.Sprint(client)}}
+	}
+	for name, dir := range map[string]string{"on disk": t.TempDir(), "in memory": ""} {
+		r := fresh(dir)
+		note(r, of("ben", 0))
+		for i := range maxClients {
+			note(r, of("ann", i))
+		}
+		if got := knows(r, of("ann", 0)); got != "what it was shown" {
+			t.Errorf("%s: one of as many as may be knows %s", name, got)
+		}
+		for i := range maxClients {
+			note(r, of("ann", maxClients+i))
+		}
+		if got := knows(r, of("ann", 0)); got != "that it is not new" {
+			t.Errorf("%s: who was pushed out knows %s", name, got)
+		}
+		if got := knows(r, of("cid", 0)); got != "nothing" {
+			t.Errorf("%s: who is new knows %s", name, got)
+		}
+		if got := knows(r, of("ben", 1)); got != "nothing" {
+			t.Errorf("%s: a new one of an owner of whom nobody was forgotten knows %s", name, got)
+		}
+		if dir == "" {
+			continue
+		}
+		old := time.Now().Add(-24 * time.Hour)
+		check(t, os.Chtimes(filepath.Join(filepath.Dir(r.store.path(keyOf(of("ann", 0)))), forgottenMark), old, old))
+		note(r, of("ann", 2*maxClients)) // which prunes once more
+		if got := knows(fresh(dir), of("ann", 0)); got != "that it is not new" {
+			t.Errorf("%s: with the next host, who was pushed out knows %s", name, got)
+		}
+		if got := knows(fresh(dir), of("ann", 2*maxClients)); got != "what it was shown" {
+			t.Errorf("%s: with the next host, the last one knows %s", name, got)
+		}
+	}
+}
+
+// TestOwnersWithoutGrantsAreBounded: who has grants stays, however long he has not come.
+func TestOwnersWithoutGrantsAreBounded(t *testing.T) {
+	r := newRecollections(t.TempDir(), slog.New(slog.DiscardHandler))
+	r.store.declared = func() []owner { return []owner{{"ann", "site"}} }
+	note := func(principal, project string) {
+		c := Caller{Principal: principal, Project: project}
+		r.of(c).change(func(m *remembered) *remembered { return m.with("t", &item{Digest: "a"}) })
+		old := time.Now().Add(-time.Hour)
+		check(t, os.Chtimes(filepath.Dir(r.store.path(keyOf(c))), old, old))
+	}
+	check(t, os.MkdirAll(filepath.Join(r.store.dir, "of somebody else"), 0o700))
+	note("ann", "site")
+	note("ann", "of old")
+	for i := range 2 * maxOwners {
+		note(fmt.Sprint("gone-", i), "site")
+	}
+	entries, err := os.ReadDir(r.store.dir)
+	check(t, err)
+	if most := maxOwners + len([]string{"ann", "who begins", "the mark", "somebody else's"}); len(entries) > most {
+		t.Errorf("%d folders, want %d at most", len(entries), most)
+	}
+	again := newRecollections(r.store.dir, slog.New(slog.DiscardHandler))
+	for key, lossy := range map[owner]bool{{"ann", "site"}: false, {"ann", "of old"}: true, {"gone-0", "site"}: true} {
+		s := again.of(Caller{Principal: key.Principal, Project: key.Project}).own.now.Load()
+		if s.lossy != lossy || (s.find("t") == nil) != lossy {
+			t.Errorf("%v is known: %v, of the unknown: %v", key, s.find("t") != nil, s.lossy)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(r.store.dir, "of somebody else")); err != nil {
+		t.Errorf("what is not ours: %v", err)
+	}
+}
+
+// TestAMarkStays: however old it is, and however few files are left beside it.
+func TestAMarkStays(t *testing.T) {
+	s, _ := storeIn(t.TempDir())
+	one := clientKey{owner{"ann", ""}, Client{"1", ""}}
+	dir := filepath.Dir(s.path(one))
+	check(t, os.MkdirAll(dir, 0o700))
+	check(t, mark(dir))
+	old := time.Now().Add(-24 * time.Hour)
+	check(t, os.Chtimes(filepath.Join(dir, forgottenMark), old, old))
+	s.write(one, nothing) // which prunes
+	if !s.read(clientKey{owner{"ann", ""}, Client{"2", ""}}).lossy {
+		t.Error("the mark is gone")
+	}
+}
+
+// TestWhoHasGrantsIsDeclared.
+func TestWhoHasGrantsIsDeclared(t *testing.T) {
+	if got := ownersOf(access.New(access.Spec{})); len(got) != 1 || got[0] != (owner{Principal: access.Local}) {
+		t.Errorf("with nothing declared: %v", got)
+	}
+	got := ownersOf(access.New(access.Spec{
+		Tokens: []access.StaticToken{{Principal: "ann"}, {Principal: "idle"}},
+		Projects: []access.Project{
+			{Name: "a", Grants: []*access.Grant{{Principals: []string{"ann", access.Local}, Provider: "p"}}},
+			{Name: "b", Grants: []*access.Grant{{Principals: []string{"ann"}, Provider: "p"}}},
+		},
+	}))
+	if want := []owner{{access.Local, "a"}, {"ann", "a"}, {"ann", "b"}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestAMarkThatCannotBeMadeForgetsNothing.
+func TestAMarkThatCannotBeMadeForgetsNothing(t *testing.T) {
+	s, _ := storeIn(t.TempDir())
+	first := clientKey{owner{"ann", ""}, Client{"0", ""}}
+	s.write(first, nothing.with("t", &item{Digest: "d"}))
+	check(t, os.Mkdir(filepath.Join(filepath.Dir(s.path(first)), forgottenMark), 0o700))
+	for i := range 2 * maxClients {
+		s.write(clientKey{owner{"ann", ""}, Client{fmt.Sprint(i), "1"}}, nothing)
+	}
+	if s.read(first).find("t") == nil {
+		t.Error("it was forgotten without a mark")
 	}
 }
 
@@ -291,7 +436,30 @@ func TestASessionBeginsWithWhatItsClientWasShown(t *testing.T) {
 	if got := digest(two); got != "d2" {
 		t.Errorf("forgotten, it knows %q", got)
 	}
-	if r.of(Caller{Session: "4", Client: kind}).own.change(func(m *remembered) *remembered { return m.met("s", "x") }); len(r.of(Caller{Session: "5", Client: kind}).own.now.Load().instances) != 0 {
-		t.Error("a session has met the instances of another")
+	// What a client has met without a session is nothing to its sessions, but for one that
+	// goes on with a session of it with another host.
+	r.of(Caller{Client: kind}).met("s", "x")
+	if len(r.of(Caller{Session: "4", Client: kind}).own.now.Load().instances) != 0 {
+		t.Error("a session has met what its client met without one")
+	}
+	r.of(one).met("s", "y")
+	if len(r.of(Caller{Session: "5", Client: kind}).own.now.Load().instances) != 0 {
+		t.Error("a session has met what another has")
+	}
+	client := r.of(Caller{Client: kind}).own
+	client.change(func(m *remembered) *remembered {
+		next := *m
+		next.before = map[string]string{"s": "before"}
+		return &next
+	})
+	if got := r.of(Caller{Session: "6", Client: kind, Resumed: true}).own.now.Load().instances["s"]; got != "before" {
+		t.Errorf("a session that goes on has met %q", got)
+	}
+	if got := r.of(Caller{Session: "7", Client: kind}).own.now.Load().instances["s"]; got != "" {
+		t.Errorf("one that does not has met %q", got)
+	}
+	if digest(Caller{Session: "8", Client: Client{Name: kind.Name, Version: "2"}}) != "" || digest(Caller{Session: "9", Client: kind, Project: "other"}) != "" ||
+		digest(Caller{Session: "10", Client: kind, Principal: "other"}) != "" {
+		t.Error("another version, project or principal was shown what this one was")
 	}
 }

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,8 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
+	"regexp"
 	"sync/atomic"
 	"time"
 )
@@ -25,7 +23,16 @@ const (
 	// maxShownFile is more than a file that we wrote can have.
 	maxShownFile = 64 << 20
 	shownSuffix  = ".json"
+	// maxOwners is how many owners without a grant are remembered, the last used ones:
+	// one who gets it back is not new.
+	maxOwners = 64
+	// forgottenMark is a file that says that another was removed, in an owner's folder
+	// one of its clients', above those an owner's. Who has no file there may be one of them.
+	forgottenMark = "forgotten"
 )
+
+// ownerFolder is what an owner's folder is called.
+var ownerFolder = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // errShownFile is for a file that is not what we wrote.
 var errShownFile = errors.New("it is not whole, or not of this host's making")
@@ -36,10 +43,13 @@ var errShownFile = errors.New("it is not whole, or not of this host's making")
 // one to write counts.
 //
 // A file that is not whole, or not ours, is named in the log and replaced. What it
-// held is unknown then, which is not the same as nothing: see remembered.lossy.
+// held is unknown then, which is not the same as nothing: see remembered.lossy. So is
+// what was forgotten because it was too much.
 type shownStore struct {
 	dir string // "" keeps nothing
 	log *slog.Logger
+	// declared are the owners that have grants; those are not forgotten. Nil: none has.
+	declared func() []owner
 	// failing says that the last write has failed, so that it is told once.
 	failing atomic.Bool
 }
@@ -76,17 +86,21 @@ func (s *shownStore) read(k clientKey) *remembered {
 		return nothing
 	}
 	path := s.path(k)
+	dir := filepath.Dir(path)
 	f, err := readShown(path, k)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && (marked(dir) || marked(s.dir)):
+		return unknown
 	case errors.Is(err, fs.ErrNotExist):
 		return nothing
 	case err != nil:
 		s.log.Warn("what a client was shown cannot be read; each of its tools is shown to it anew before it runs",
 			"file", path, "error", err)
-		return &remembered{lossy: true}
+		return unknown
 	}
 	now := time.Now()
 	_ = os.Chtimes(path, now, now) // the oldest go first; that one is used says that it is not old
+	_ = os.Chtimes(dir, now, now)
 	r := &remembered{own: f.Tools, lossy: f.Lossy, instances: f.Instances, before: f.Sessions}
 	r.bound()
 	return r
@@ -126,11 +140,11 @@ func checksum(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// write keeps a state. That it cannot is told once, until it can again: the host
-// goes on with what it has in memory.
-func (s *shownStore) write(k clientKey, r *remembered) {
+// write keeps a state, and says whether it could. That it cannot is told once, until
+// it can again: the host goes on with what it has in memory.
+func (s *shownStore) write(k clientKey, r *remembered) (kept bool) {
 	if s.dir == "" {
-		return
+		return false
 	}
 	err := s.replace(s.path(k), k, r)
 	switch failed := err != nil; {
@@ -139,6 +153,7 @@ func (s *shownStore) write(k clientKey, r *remembered) {
 	case !failed && s.failing.Swap(false):
 		s.log.Info("what clients are shown is kept again")
 	}
+	return err == nil
 }
 
 func (s *shownStore) replace(path string, k clientKey, r *remembered) error {
@@ -157,8 +172,12 @@ func (s *shownStore) replace(path string, k clientKey, r *remembered) error {
 		return err
 	}
 	dir := filepath.Dir(path)
+	_, newOwner := os.Lstat(dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
+	}
+	if newOwner != nil {
+		s.pruneOwners(dir)
 	}
 	tmp, err := os.CreateTemp(dir, "tmp.*") // made with 0600
 	if err != nil {
@@ -180,30 +199,4 @@ func (s *shownStore) replace(path string, k clientKey, r *remembered) error {
 		s.prune(dir)
 	}
 	return nil
-}
-
-// prune removes the files of one owner that were used the longest ago, over
-// maxClients, and what a host that died while it wrote has left.
-func (s *shownStore) prune(dir string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	var files []fs.FileInfo
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			continue
-		}
-		switch {
-		case strings.HasSuffix(e.Name(), shownSuffix):
-			files = append(files, info)
-		case time.Since(info.ModTime()) > time.Hour: // another host's may be in the making
-			_ = os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int { return cmp.Compare(b.ModTime().UnixNano(), a.ModTime().UnixNano()) })
-	for i := maxClients; i < len(files); i++ {
-		_ = os.Remove(filepath.Join(dir, files[i].Name()))
-	}
 }

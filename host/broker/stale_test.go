@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
@@ -73,6 +76,40 @@ func TestACallIsJudgedByWhatWasShownWhenItArrived(t *testing.T) {
 	}
 }
 
+// TestACallIsJudgedByTheProcessKnownWhenItArrived: the same where a process was replaced.
+func TestACallIsJudgedByTheProcessKnownWhenItArrived(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	p := b.providers["shop"]
+	p.Stateful = true
+	b.providers["shop"] = p
+	if r := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`)); r.Outcome != OK {
+		t.Fatalf("%+v", r)
+	}
+	here, on := make(chan struct{}, 1), make(chan struct{})
+	f.mu.Lock()
+	f.runs["shop"]++
+	f.getting = func() { here <- struct{}{}; <-on }
+	f.mu.Unlock()
+	replies := make(chan Reply)
+	go func() { replies <- b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`)) }()
+	<-here // it has arrived, and waits for its provider
+	f.mu.Lock()
+	f.getting = nil
+	f.mu.Unlock()
+	first := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`))
+	if first.Reason != reasonInstanceReplaced {
+		t.Errorf("the first: %s %s", first.Outcome, first.Reason)
+	}
+	deliver(t, first)
+	close(on)
+	if second := <-replies; second.Reason != reasonInstanceReplaced {
+		t.Errorf("one that was made before the refusal was read: %s %s", second.Outcome, second.Reason)
+	}
+	if third := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`)); third.Outcome != OK {
+		t.Errorf("one that was made after it: %s %s", third.Outcome, third.Reason)
+	}
+}
+
 // TestARefusalThatWasNotWrittenShowsNothing.
 func TestARefusalThatWasNotWrittenShowsNothing(t *testing.T) {
 	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
@@ -121,7 +158,7 @@ func TestAReplacedProcessIsToldOnce(t *testing.T) {
 		named := func(mark string) Reply {
 			return b.Call(t.Context(), toolCall(t, `{"name":"shop_pay","_meta":{"drawbridge/instance":"`+mark+`"}}`))
 		}
-		if r := named("host/shop/2"); r.Reason != reasonInstanceReplaced {
+		if r := named("host/shop/1"); r.Reason != reasonInstanceReplaced || !strings.Contains(r.Err.Message, "(host/shop/1) is gone") {
 			t.Errorf("a call that names the old process: %+v", r)
 		}
 		if r := named("host/shop/3"); r.Outcome != OK || r.Replaced != "" {
@@ -292,5 +329,136 @@ func TestWhatIsRememberedRefusesNobody(t *testing.T) {
 	}
 	if r := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay","_meta":{"drawbridge/digest":"`+catalog.DigestTool(json.RawMessage(before))+`"}}`)); r.Outcome != Stale || r.Digest != digest {
 		t.Errorf("a call that names what it listed before: %+v", r)
+	}
+}
+
+// TestToBeBoundIsNotToBeShown: what one session of a client calls without having been shown
+// it changes nothing of what the client was shown in another.
+func TestToBeBoundIsNotToBeShown(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	in := func(session string) Caller {
+		c := Caller{Principal: local.Principal, Session: session, Client: Client{Name: "c"}}
+		b.Capabilities(c)
+		return c
+	}
+	call := func(c Caller) Reply { return b.Call(t.Context(), callOf(t, c, "shop_pay")) }
+	listing, other := in("lists"), in("does not")
+	shownAll(b, listing)
+	redefine(f, "shop", `{"name":"pay","x":2}`)
+	if r := call(other); r.Outcome != OK {
+		t.Errorf("who was shown nothing: %s %s", r.Outcome, r.Reason)
+	}
+	if r := call(in("new")); r.Outcome != Stale || r.Reason != reasonDefinitionChanged {
+		t.Errorf("a new session of the client that was shown the old one: %s %s", r.Outcome, r.Reason)
+	}
+}
+
+// TestACallThatArrivesWhileARefusalIsWrittenWaitsForIt: its caller may have read it, and is
+// refused for the same no second time.
+func TestACallThatArrivesWhileARefusalIsWrittenWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+		shownAll(b, local)
+		redefine(f, "shop", `{"name":"pay","x":2}`)
+		first := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`))
+		if first.Outcome != Stale {
+			t.Fatalf("the first: %s", first.Outcome)
+		}
+		writing, written := make(chan struct{}), make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := first.Deliver(func() error { close(writing); <-written; return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		<-writing
+		all.Go(func() {
+			if second := b.Call(t.Context(), toolCall(t, `{"name":"shop_pay"}`)); second.Outcome != OK {
+				t.Errorf("the second, made when the refusal was all but read: %s %s", second.Outcome, second.Reason)
+			}
+		})
+		synctest.Wait()
+		close(written)
+		all.Wait()
+	})
+}
+
+// TestAListThatCouldNotBeWrittenWasNotShown: what the caller knew before counts, unless it
+// has been shown something since.
+func TestAListThatCouldNotBeWrittenWasNotShown(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	session := Caller{Principal: local.Principal, Session: "s", Client: Client{Name: "c"}}
+	knows := func(c Caller) string {
+		if i := b.shown.of(c).own.now.Load().find("shop_pay"); i != nil {
+			return i.Digest
+		}
+		return ""
+	}
+	shownAll(b, session)
+	first := knows(session)
+	list := func() (undo func()) {
+		redefine(f, "shop", `{"name":"pay","x":`+strconv.Itoa(len(f.started))+`}`)
+		if err := f.Warm(t.Context(), "shop"); err != nil {
+			t.Fatal(err)
+		}
+		v := b.View(session)
+		return b.Shown(session, v, 0, len(v.Tools()))
+	}
+	undo := list()
+	if knows(session) == first {
+		t.Fatal("a list shows nothing")
+	}
+	undo()
+	client := session
+	client.Session = ""
+	if knows(session) != first || knows(client) != first {
+		t.Errorf("the session knows %.8s and the client %.8s, want %.8s", knows(session), knows(client), first)
+	}
+	undo = list()
+	list()
+	last := knows(session)
+	if undo(); knows(session) != last || last == first {
+		t.Errorf("what was shown since is undone too: %.8s, want %.8s", knows(session), last)
+	}
+}
+
+// TestANameThatPassesToAnotherProviderTakesTheCallAlong: bare names do not tell whose they
+// are. A call whose name has become another server's goes to none but that one.
+func TestANameThatPassesToAnotherProviderTakesTheCallAlong(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}, "bank": {}})
+	policy := access.New(access.Spec{Names: catalog.NamesBare})
+	b.worlds.policy = func() *access.Policy { return policy }
+	b.opts.Policy = b.worlds.policy
+	list := func(slug string, defs ...json.RawMessage) {
+		if err := f.store.Put(slug, "host/"+slug+"/1", defs); err != nil {
+			t.Error(err)
+		}
+	}
+	list("shop", json.RawMessage(`{"name":"pay"}`))
+	list("bank")
+	f.tools = map[string][]string{"shop": {}, "bank": {"pay"}}
+	moved := false
+	b.opts.Sessions = meddled{f, func() {
+		if !moved {
+			moved = true
+			list("bank", json.RawMessage(`{"name":"pay","annotations":{"readOnlyHint":false}}`))
+		}
+	}}
+	r := b.Call(t.Context(), toolCall(t, `{"name":"pay"}`))
+	if r.Outcome != OK || r.Instance != "host/bank/1" || !moved {
+		t.Errorf("%s %s on %s: %v", r.Outcome, r.Reason, r.Instance, r.Err)
+	}
+}
+
+// TestWhatASessionMeetsIsKeptWithItsClient for one that goes on with another host.
+func TestWhatASessionMeetsIsKeptWithItsClient(t *testing.T) {
+	_, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	c := Caller{Principal: local.Principal, Session: "s", Client: Client{Name: "c"}}
+	if r := b.Call(t.Context(), callOf(t, c, "shop_pay")); r.Outcome != OK {
+		t.Fatalf("%+v", r)
+	}
+	c.Session = ""
+	if got := b.shown.of(c).own.now.Load().lastMet()["shop"]; got != "host/shop/1" {
+		t.Errorf("kept is %q", got)
 	}
 }

@@ -81,6 +81,7 @@ type Store struct {
 	mu        sync.Mutex // held while the next snapshot is built
 	providers map[string]Provider
 	servers   map[string]Server // by slug
+	puts      uint64            // how many lists have come: their order
 	snapshot  atomic.Pointer[Snapshot]
 }
 
@@ -93,7 +94,7 @@ func New(opts Options, providers []Provider) *Store {
 	for _, name := range opts.Reserved {
 		s.reserved[name] = true
 	}
-	s.disk = disk{dir: opts.Dir, log: opts.Logger, saved: map[string]string{}}
+	s.disk = disk{dir: opts.Dir, log: opts.Logger, saved: map[string]string{}, latest: map[string]uint64{}}
 	s.providers, s.servers = bySlug(providers), map[string]Server{}
 	s.snapshot.Store(s.assemble(nil))
 	return s
@@ -202,7 +203,8 @@ func (s *Store) Put(slug, instance string, defs []json.RawMessage) error {
 		if provider, known = s.providers[slug]; !known {
 			return before
 		}
-		k.server = s.servers[slug]
+		s.puts++
+		k.server, k.order = s.servers[slug], s.puts
 		for _, p := range s.providers {
 			used[p.Identity] = true
 		}

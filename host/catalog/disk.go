@@ -66,14 +66,19 @@ type disk struct {
 	log *slog.Logger
 
 	mu sync.Mutex // held while files are written, which is seldom
-	// saved are the checksums of what is known to be on disk, by identity.
-	saved map[string]string
+	// saved are the checksums of what is known to be on disk, and latest the order of
+	// the last list that came, by identity.
+	saved  map[string]string
+	latest map[string]uint64
 }
 
 // kept is what a file holds.
 type kept struct {
 	server Server
 	defs   []json.RawMessage
+	// order is the list's place among all that came to this host, 0 for one that was
+	// read from the disk; it is not in the file.
+	order uint64
 }
 
 // load reads the catalog of an identity; false where there is none to be used.
@@ -82,6 +87,8 @@ func (d *disk) load(slug, identity string) (kept, bool) {
 		return kept{}, false
 	}
 	path := d.path(identity)
+	d.mu.Lock() // what is known to be there and what is there must be one
+	defer d.mu.Unlock()
 	k, sum, err := readFile(path, identity)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -91,9 +98,7 @@ func (d *disk) load(slug, identity string) (kept, bool) {
 			"provider", slug, "file", path, "why", err)
 		return kept{}, false
 	}
-	d.mu.Lock()
 	d.saved[identity] = sum
-	d.mu.Unlock()
 	now := time.Now()
 	_ = os.Chtimes(path, now, now) // it is in use; at worst it is pruned and made anew
 	return k, true
@@ -101,7 +106,8 @@ func (d *disk) load(slug, identity string) (kept, bool) {
 
 func (d *disk) path(identity string) string { return filepath.Join(d.dir, identity+".json") }
 
-// save writes a catalog, if the file does not hold it already. used are the
+// save writes a catalog, if the file does not hold it already and no later list has
+// come: of two that are saved at once, either may be the first here. used are the
 // identities whose files must stay.
 func (d *disk) save(slug, identity string, k kept, used map[string]bool) {
 	if d.dir == "" || identity == "" {
@@ -110,6 +116,10 @@ func (d *disk) save(slug, identity string, k kept, used map[string]bool) {
 	text, sum := encodeFile(identity, k)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if k.order < d.latest[identity] {
+		return
+	}
+	d.latest[identity] = k.order
 	if d.saved[identity] == sum {
 		return
 	}
@@ -173,7 +183,9 @@ func (d *disk) prune(used map[string]bool) {
 	slices.SortFunc(old, func(a, b file) int { return cmp.Or(a.time.Compare(b.time), strings.Compare(a.name, b.name)) })
 	for len(old) > keptFiles {
 		_ = os.Remove(filepath.Join(d.dir, old[0].name))
-		delete(d.saved, strings.TrimSuffix(old[0].name, ".json"))
+		identity := strings.TrimSuffix(old[0].name, ".json")
+		delete(d.saved, identity)
+		delete(d.latest, identity)
 		old = old[1:]
 	}
 }

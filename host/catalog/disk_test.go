@@ -185,6 +185,34 @@ func TestFilesAreWrittenOnlyForANewList(t *testing.T) {
 	}
 }
 
+// TestTheDiskHasTheLastList: whichever of those that come at once is saved first.
+func TestTheDiskHasTheLastList(t *testing.T) {
+	for range 50 {
+		dir := t.TempDir()
+		s, _ := keeper(t, dir, withIdentity("p", id(1)))
+		var all sync.WaitGroup
+		for n := range 8 {
+			all.Go(func() {
+				if err := s.Put("p", "p", named(fmt.Sprint("tool-", n))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		again, _ := keeper(t, dir, withIdentity("p", id(1)))
+		if diff := cmp.Diff(exposedNames(s.Snapshot()), exposedNames(again.Snapshot())); diff != "" {
+			t.Fatalf("the host has another list than the disk: %s", diff)
+		}
+	}
+	// In the order of the worst case.
+	s, _ := keeper(t, t.TempDir(), withIdentity("p", id(1)))
+	s.disk.save("p", id(1), kept{defs: named("new"), order: 2}, nil)
+	s.disk.save("p", id(1), kept{defs: named("old"), order: 1}, nil)
+	if k, ok := s.disk.load("p", id(1)); !ok || string(k.defs[0]) != string(named("new")[0]) {
+		t.Errorf("the disk has %s", k.defs)
+	}
+}
+
 // TestHostsShareTheFiles: several write at once, and what is there afterwards is one
 // of the lists, whole.
 func TestHostsShareTheFiles(t *testing.T) {

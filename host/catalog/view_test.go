@@ -167,6 +167,22 @@ func TestEqualListsNotifyNobody(t *testing.T) {
 	}
 }
 
+// TestAnotherServerIsAChange: what it lists may be the same, what was shown of the one
+// before is not.
+func TestAnotherServerIsAChange(t *testing.T) {
+	dir := t.TempDir()
+	other, _ := keeper(t, dir, withIdentity("p", id(2)))
+	put(t, other, "p", named("a"))
+	changes := 0
+	s := New(Options{Dir: dir, OnChange: func() { changes++ }}, nil)
+	s.Apply([]Provider{withIdentity("p", id(1))})
+	put(t, s, "p", named("a"))
+	s.Apply([]Provider{withIdentity("p", id(2))})
+	if tool, ok := s.Snapshot().Find("p_a"); !ok || tool.Identity != id(2) || changes != 2 {
+		t.Errorf("%d changes: %+v", changes, tool)
+	}
+}
+
 // TestApplyKeepsTheListsOfTheSameServers.
 func TestApplyKeepsTheListsOfTheSameServers(t *testing.T) {
 	changes := 0

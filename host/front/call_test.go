@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -75,8 +76,14 @@ func TestC101_PagesOfOneListNeverMix(t *testing.T) {
 	if !slices.Equal(all, names) {
 		t.Errorf("pages hold %v", all)
 	}
+	beginning, err := base64.RawURLEncoding.DecodeString(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(beginning[len(beginning)-4:]) // the place in the list
 	for name, bad := range map[string]string{
-		"garbage": `"garbage"`, "empty": `""`, "number": `5`, "object": `{}`,
+		"of the first page": `"` + base64.RawURLEncoding.EncodeToString(beginning) + `"`,
+		"garbage":           `"garbage"`, "empty": `""`, "number": `5`, "object": `{}`,
 		"longer": `"` + first + `AAAA"`, "changed": `"A` + first[1:] + `"`,
 		"out of the list": `"` + first[:len(first)-4] + `____"`,
 	} {

@@ -1,29 +1,17 @@
 package front_test
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/drawbridge-mcp/drawbridge/host/access"
-	"github.com/drawbridge-mcp/drawbridge/host/broker"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
-	"github.com/drawbridge-mcp/drawbridge/host/rpc"
-	"github.com/drawbridge-mcp/drawbridge/host/session"
 )
 
 // What no grant gives is as if it were not there. Random grants, catalogs and
@@ -33,6 +21,8 @@ import (
 //   - nothing runs that the oracle denies, and no provider is started of which the
 //     caller is granted nothing;
 //   - nothing that is listed is refused;
+//   - the host's own tool and resources are there for who is granted anything, and for
+//     nobody else; they run no server, and give each principal what is his;
 //   - every answer, lists too, is byte for byte that of a host whose servers have
 //     nothing but what the oracle gives this caller.
 
@@ -81,6 +71,11 @@ func (s *scene) concerns(principal, project, provider string) bool {
 	})
 }
 
+// reads says whether a caller may have artifacts: a grant names him for a provider.
+func (s *scene) reads(principal, project string) bool {
+	return slices.ContainsFunc(slugs, func(slug string) bool { return s.concerns(principal, project, slug) })
+}
+
 // choices makes decisions of bytes; when they are used up, the first choice each time.
 type choices struct{ data []byte }
 
@@ -104,13 +99,13 @@ func (c *choices) some(from []string, most int) []string {
 }
 
 var (
-	slugs      = []string{"a", "ab", "b-c"}
+	slugs      = []string{"a", "ab", "b-c", "read"}
 	principals = []string{"ada", "ben", "local"}
 	toolNames  = []string{
 		"pay", "Pay", "pay_all", "a_pay", "ab_pay", "pa y", "päy", "pa/y", "a/pay", "_", "*", "pay*", "get", "p", "search_tools",
-		"pay" + strings.Repeat("_long", 20), "ｐay", "pay\u200b", "pay\n",
+		"pay" + strings.Repeat("_long", 20), "ｐay", "pay\u200b", "pay\n", "artifact", front.ReadArtifact,
 	}
-	patterns = append([]string{"*", "p*", "*y", "*a*", "pay_*", "**", "g*t", "P*", "*_*"}, toolNames...)
+	patterns = append([]string{"*", "p*", "*y", "*a*", "pay_*", "**", "g*t", "P*", "*_*", "read*", "*artifact"}, toolNames...)
 )
 
 // imagine makes a scene. A server's names are distinct: what doubles do is the
@@ -151,7 +146,7 @@ func (s *scene) without(principal, project string) *scene {
 
 // spellings are names that may or may not be those of tools.
 func (s *scene) spellings(c *choices) []string {
-	out := []string{"nothing", "a_nothing", ""}
+	out := []string{"nothing", "a_nothing", "", front.ReadArtifact, front.ReadArtifact, front.ReadArtifact}
 	for _, slug := range slugs {
 		for _, tool := range toolNames {
 			out = append(out, catalog.Exposed(slug, tool, 64), slug+"_"+tool, slug+"/"+tool)
@@ -178,194 +173,6 @@ func (s *scene) spellings(c *choices) []string {
 	return some
 }
 
-// stage is a whole face over a scene.
-type stage struct {
-	*scene
-	store *catalog.Store
-	// post sends one message and returns what came of it.
-	post  func(t testing.TB, body string) string
-	close func()
-
-	mu sync.Mutex // guards started, and makes one start of several
-	// ran are the calls that reached servers, as provider and tool; started are the
-	// providers whose servers were started.
-	ran, started []string
-}
-
-// asCaller is a gate in which the token says who it is, and the path where.
-type asCaller struct{ policy *access.Policy }
-
-func (g asCaller) Authenticate(_ context.Context, bearer string) (string, error) { return bearer, nil }
-func (g asCaller) Project(principal, asked string) (string, bool) {
-	return g.policy.Project(principal, asked)
-}
-
-// spec is the scene as files would say it.
-func (s *scene) spec() access.Spec {
-	spec := access.Spec{Names: "prefixed", NameMax: 64, Tokens: []access.StaticToken{{Principal: "ada"}, {Principal: "ben"}}}
-	for _, name := range slices.Sorted(maps.Keys(s.projects)) {
-		p := access.Project{Name: name, Names: s.names[name]}
-		for _, g := range s.projects[name] {
-			p.Grants = append(p.Grants, &access.Grant{Project: name, Principals: g.principals, Provider: g.provider, Tools: g.tools, Except: g.except})
-		}
-		spec.Projects = append(spec.Projects, p)
-	}
-	return spec
-}
-
-// play opens the face of a scene to a caller: over HTTP, or for local on stdio.
-func (s *scene) play(t testing.TB, principal, project string, onStdio bool) *stage {
-	out := &stage{scene: s}
-	var declared []catalog.Provider
-	var providers []broker.Provider
-	for _, slug := range slugs {
-		declared = append(declared, catalog.Provider{Slug: slug, Tools: s.exposes[slug].tools, Except: s.exposes[slug].except})
-		providers = append(providers, broker.Provider{Slug: slug, Label: slug, CallTimeoutMax: time.Minute})
-	}
-	out.store = catalog.New(catalog.Options{Names: "prefixed", NameMax: 64}, declared)
-	policy := access.New(s.spec())
-	b := broker.New(broker.Options{
-		Sessions: out, Catalog: out.store, Policy: func() *access.Policy { return policy }, Providers: providers, ListWait: time.Minute,
-	})
-	face := front.New(front.Options{Broker: b, Version: "1", Project: project})
-	out.close = func() { face.Close(context.WithoutCancel(t.Context())) }
-	if !onStdio {
-		handler := face.Handler(front.HTTPOptions{Listen: "127.0.0.1:1", Gate: asCaller{policy}})
-		out.post = (&overHTTP{handler: handler, principal: principal, project: project}).post
-		return out
-	}
-	in, toHost := io.Pipe()
-	fromHost, stdout := io.Pipe()
-	served := make(chan error, 1)
-	go func() { served <- face.ServeStdio(context.WithoutCancel(t.Context()), in, stdout) }()
-	out.post = onPipes{toHost, bufio.NewReader(fromHost)}.post
-	out.close = func() {
-		_ = toHost.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		face.Close(context.WithoutCancel(t.Context()))
-	}
-	return out
-}
-
-// Get starts the server of a provider, which lists its tools.
-func (st *stage) Get(_ context.Context, slug string) (broker.Instance, error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if !slices.Contains(st.started, slug) {
-		st.started = append(st.started, slug)
-		defs := []json.RawMessage{}
-		for _, name := range st.tools[slug] {
-			quoted, err := json.Marshal(name)
-			if err != nil {
-				return nil, err
-			}
-			defs = append(defs, json.RawMessage(`{"name":`+string(quoted)+`,"inputSchema":{"type":"object"}}`))
-		}
-		if err := st.store.Put(slug, slug+"/1", defs); err != nil {
-			return nil, err
-		}
-	}
-	return instance{st, slug}, nil
-}
-
-// Warm starts a server for a list; several may be started at once.
-func (st *stage) Warm(ctx context.Context, slug string) error {
-	_, err := st.Get(ctx, slug)
-	return err
-}
-
-func (st *stage) State(string) (session.State, bool) { return session.State{}, true }
-func (st *stage) SetLogLevel(string)                 {}
-
-// Logging is declared by each server that is there, and not known of the others.
-func (st *stage) Logging(of func(string) bool) (declared, unknown bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	for _, slug := range slugs {
-		there := slices.Contains(st.started, slug)
-		declared, unknown = declared || there && of(slug), unknown || !there && of(slug)
-	}
-	return declared, unknown
-}
-
-// instance is a server that does what it is asked.
-type instance struct {
-	st   *stage
-	slug string
-}
-
-func (i instance) Mark() string                                           { return i.slug + "/1" }
-func (i instance) Current(context.Context, time.Duration) (uint64, error) { return 1, nil }
-func (i instance) Epoch() uint64                                          { return 1 }
-func (i instance) Announces() bool                                        { return true }
-
-func (i instance) Do(_ context.Context, c session.Call) (*rpc.Message, error) {
-	edit := c.Request.Edit()
-	c.Edit(edit)
-	var sent bytes.Buffer
-	if _, err := edit.Payload().WriteTo(&sent); err != nil {
-		return nil, err
-	}
-	if c.Begin != nil {
-		if err := c.Begin(); err != nil {
-			return nil, err
-		}
-	}
-	var call struct{ Params struct{ Name string } }
-	if err := json.Unmarshal(sent.Bytes(), &call); err != nil {
-		return nil, err
-	}
-	i.st.ran = append(i.st.ran, i.slug+"\x00"+call.Params.Name)
-	return rpc.Parse(rpc.FromServer, []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"ran"}]}}`))
-}
-
-// overHTTP is a client with a session.
-type overHTTP struct {
-	handler                     http.Handler
-	principal, project, session string
-}
-
-func (c *overHTTP) post(t testing.TB, body string) string {
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:1/mcp/"+c.project, strings.NewReader(body))
-	r.Header.Set("Authorization", "Bearer "+c.principal)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if c.session != "" {
-		r.Header.Set("Mcp-Session-Id", c.session)
-		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
-	}
-	w := httptest.NewRecorder()
-	c.handler.ServeHTTP(w, r)
-	if id := w.Header().Get("Mcp-Session-Id"); id != "" && c.session == "" {
-		c.session = id
-	}
-	return fmt.Sprint(w.Code, " ", w.Body)
-}
-
-// onPipes is the client on stdio.
-type onPipes struct {
-	in  io.Writer
-	out *bufio.Reader
-}
-
-func (c onPipes) post(t testing.TB, body string) string {
-	if _, err := io.WriteString(c.in, body+"\n"); err != nil {
-		t.Fatal(err)
-	}
-	for strings.Contains(body, `"id"`) {
-		line, err := c.out.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(line, `"id"`) { // and no notice
-			return "200 " + line
-		}
-	}
-	return ""
-}
-
 // both puts one message to a host and to one that has nothing which is not granted.
 func both(t *testing.T, whole, bare *stage, principal, project, body string) string {
 	t.Helper()
@@ -381,25 +188,31 @@ func request(id int, method, params string) string {
 }
 
 // act plays a scene for one caller.
-func act(t *testing.T, data []byte) {
+func act(t *testing.T, g *gallery, data []byte) {
 	c := &choices{data}
 	principal, project := pick(c, principals...), pick(c, "one", "two")
 	s := imagine(c)
-	if s.actFor(t, c, principal, project); t.Failed() {
+	if s.actFor(t, c, g, principal, project); t.Failed() {
 		t.Logf("%+v", *s)
 	}
 }
 
-func (s *scene) actFor(t *testing.T, c *choices, principal, project string) {
-	onStdio := principal == access.Local && c.below(2) == 1
-	whole, bare := s.play(t, principal, project, onStdio), s.without(principal, project).play(t, principal, project, onStdio)
+func (s *scene) actFor(t *testing.T, c *choices, g *gallery, principal, project string) {
+	way := how{gallery: g}
+	if principal == access.Local {
+		way.onStdio, way.modern = c.below(3) > 0, c.below(2) == 1
+		way.modern = way.modern && way.onStdio
+	}
+	whole, bare := s.play(t, principal, project, way), s.without(principal, project).play(t, principal, project, way)
 	defer whole.close()
 	defer bare.close()
-	hello := `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`
-	if got := both(t, whole, bare, principal, project, request(1, "initialize", hello)); strings.HasPrefix(got, "404") {
-		return // nothing in this project is granted to him
+	if !way.modern {
+		hello := `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`
+		if got := both(t, whole, bare, principal, project, request(1, "initialize", hello)); strings.HasPrefix(got, "404") {
+			return // nothing in this project is granted to him
+		}
+		both(t, whole, bare, principal, project, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	}
-	both(t, whole, bare, principal, project, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	names := s.spellings(c)
 	if c.below(2) == 0 { // some call before they list
 		names = append(names, s.list(t, whole, bare, principal, project)...)
@@ -413,10 +226,17 @@ func (s *scene) actFor(t *testing.T, c *choices, principal, project string) {
 			t.Fatal(err)
 		}
 		got := both(t, whole, bare, principal, project, request(i+10, "tools/call", `{"name":`+string(quoted)+`,"arguments":{}}`))
+		if name == front.ReadArtifact && s.reads(principal, project) {
+			if len(whole.ran) != before || strings.Contains(got, `"error":`) {
+				t.Errorf("%s in %s: the host's own tool: %s", principal, project, got)
+			}
+			continue
+		}
 		if len(whole.ran) == before && !strings.Contains(got, `"code":-31001`) {
 			t.Errorf("%s in %s: %q neither ran nor was denied: %s", principal, project, name, got)
 		}
 	}
+	s.artifacts(t, whole, bare, g, principal, project)
 	for _, one := range whole.ran {
 		if provider, tool, _ := strings.Cut(one, "\x00"); !s.allows(principal, project, provider, tool) {
 			t.Errorf("%s in %s: %q of %s ran", principal, project, tool, provider)
@@ -426,6 +246,31 @@ func (s *scene) actFor(t *testing.T, c *choices, principal, project string) {
 		if !s.concerns(principal, project, slug) {
 			t.Errorf("%s in %s: the server of %s was started", principal, project, slug)
 		}
+	}
+}
+
+// artifacts reads them, by the host's tool and as resources: one's own, and no other.
+func (s *scene) artifacts(t *testing.T, whole, bare *stage, g *gallery, principal, project string) {
+	list := both(t, whole, bare, principal, project, request(3, "resources/list", "{}"))
+	for owner, uri := range g.uri {
+		shown := strings.Contains(list, uri)
+		if own := owner == principal && s.reads(principal, project); shown != own {
+			t.Errorf("%s in %s is shown the artifact of %s: %v", principal, project, owner, shown)
+		}
+		for method, params := range map[string]string{
+			"resources/read": `{"uri":"` + uri + `"}`,
+			"tools/call":     `{"name":"` + front.ReadArtifact + `","arguments":{"uri":"` + uri + `"}}`,
+		} {
+			before := len(whole.ran)
+			got := both(t, whole, bare, principal, project, request(4, method, params))
+			read := strings.Contains(got, "the text of "+owner)
+			if own := owner == principal && s.reads(principal, project); read != own || len(whole.ran) != before {
+				t.Errorf("%s in %s, %s of the artifact of %s: %s", principal, project, method, owner, got)
+			}
+		}
+	}
+	if !s.reads(principal, project) && !strings.Contains(list, `"code":-32601`) {
+		t.Errorf("%s in %s, who is granted nothing: %s", principal, project, list)
 	}
 }
 
@@ -446,10 +291,17 @@ func (s *scene) list(t *testing.T, whole, bare *stage, principal, project string
 			t.Fatal(err)
 		}
 		got := both(t, whole, bare, principal, project, request(1000+i, "tools/call", `{"name":`+string(quoted)+`,"arguments":{}}`))
-		if len(whole.ran) != before+1 {
+		want := before + 1
+		if tool.Name == front.ReadArtifact {
+			want = before
+		}
+		if len(whole.ran) != want || strings.Contains(got, `"error":`) {
 			t.Errorf("%s in %s: %q is listed and refused: %s", principal, project, tool.Name, got)
 		}
 		names = append(names, tool.Name)
+	}
+	if at := slices.Index(names, front.ReadArtifact); (at >= 0) != s.reads(principal, project) || at >= 0 && at != len(names)-1 {
+		t.Errorf("%s in %s: the host's own tool is the %d. of %q", principal, project, at+1, names)
 	}
 	return names
 }
@@ -460,13 +312,15 @@ func FuzzGrants(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, seed uint64) { act(t, randomBytes(seed)) })
+	g := newGallery(f)
+	f.Fuzz(func(t *testing.T, seed uint64) { act(t, g, randomBytes(seed)) })
 }
 
 // TestGrantsAgainstOracle is FuzzGrants with the same scenes at each run.
 func TestGrantsAgainstOracle(t *testing.T) {
+	g := newGallery(t)
 	for seed := range uint64(300) {
-		if act(t, randomBytes(1000+seed)); t.Failed() {
+		if act(t, g, randomBytes(1000+seed)); t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}

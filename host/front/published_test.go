@@ -172,6 +172,32 @@ func TestATokenThatIsOverEndsAccess(t *testing.T) {
 	}
 }
 
+// TestATokenThatIsAnothersEndsStreams: the files give it to somebody else, who is no heir
+// to what is open.
+func TestATokenThatIsAnothersEndsStreams(t *testing.T) {
+	gate := newFakeGate()
+	s := newSite(t, newServer(t, newFakeBroker("echo")), func(o *HTTPOptions) { o.Gate = gate })
+	id := s.open()
+	stream := s.listen(http.MethodGet, "", "Mcp-Session-Id", id)
+	gate.set(func() { gate.tokens[testToken] = "heir" })
+	s.front.ToolsChanged()
+	select {
+	case <-stream.ended:
+	case <-time.After(patience):
+		t.Error("the stream goes on")
+	}
+	stream.none()
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
+		body := ""
+		if method == http.MethodPost {
+			body = listLine
+		}
+		if r := s.do(method, body, "Mcp-Session-Id", id); r.StatusCode != http.StatusNotFound {
+			t.Errorf("%s of the session: %d %s", method, r.StatusCode, r.body)
+		}
+	}
+}
+
 func TestAGrantThatIsGoneEndsStreams(t *testing.T) {
 	gate := projectGate()
 	s := newSite(t, newServer(t, newFakeBroker("echo")), func(o *HTTPOptions) { o.Gate = gate })

@@ -98,6 +98,35 @@ func TestC101_ACursorIsOneCallersAndOneRevisions(t *testing.T) {
 	refused("another revision", "the list has changed", page(one, cursor))
 }
 
+// TestACursorIsNobodyElses: also where there is no session to tell callers apart, and
+// where they see the same.
+func TestACursorIsNobodyElses(t *testing.T) {
+	view := newFakeBroker("a", "b", "c").View(broker.Caller{})
+	mine := broker.Caller{Principal: "ada", Project: "site", Client: broker.Client{Name: "c", Version: "1"}}
+	_, _, cursor, err := paginate(view, mine, "", 2)
+	if err != nil || cursor == "" {
+		t.Fatal(err, cursor)
+	}
+	if from, to, _, err := paginate(view, mine, cursor, 2); from != 2 || to != 3 || err != nil {
+		t.Errorf("its own: %d to %d, %v", from, to, err)
+	}
+	for what, change := range map[string]func(*broker.Caller){
+		"principal": func(c *broker.Caller) { c.Principal = "ben" },
+		"project":   func(c *broker.Caller) { c.Project = "shop" },
+		"session":   func(c *broker.Caller) { c.Session = "s" },
+		"client":    func(c *broker.Caller) { c.Client.Name = "d" },
+		"version":   func(c *broker.Caller) { c.Client.Version = "2" },
+		// What is moved from one part to the next is another caller.
+		"border": func(c *broker.Caller) { c.Principal, c.Project = "adas", "ite" },
+	} {
+		other := mine
+		change(&other)
+		if from, to, _, err := paginate(view, other, cursor, 2); err == nil || !strings.Contains(err.Error(), notYours) {
+			t.Errorf("of another %s: %d to %d, %v", what, from, to, err)
+		}
+	}
+}
+
 func TestCallersAreWhoTheySayThatTheyAre(t *testing.T) {
 	b := newFakeBroker("echo")
 	s := newServer(t, b)

@@ -3,10 +3,12 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -193,6 +195,45 @@ func TestDefinitions(t *testing.T) {
 	}
 	if err := d.Put(&catalog.Tool{Name: "x", Digest: "../../x"}); err == nil {
 		t.Error("Put of no digest")
+	}
+	if err := d.Put(one); err != nil || !bytes.Equal(d.Get(one.Digest), raw) {
+		t.Errorf("what was spoiled is not made anew: %v", err)
+	}
+}
+
+// TestDefinitionsAreBounded: what is approved stays, and of what was the latest.
+func TestDefinitionsAreBounded(t *testing.T) {
+	d := Definitions{Dir: t.TempDir()}
+	digest := func(n int) string { return fmt.Sprintf("%064x", n) }
+	day := time.Now().Add(-24 * time.Hour)
+	write := func(name string, age int) {
+		t.Helper()
+		path, at := filepath.Join(d.Dir, name), day.Add(-time.Duration(age)*time.Second)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const more = 10
+	for n := range keptDefinitions + more {
+		write(digest(n)+".json", n)
+	}
+	approved := "raw:" + digest(1<<20)
+	write("raw-"+digest(1<<20)+".json", 1<<20)
+	write("notes.txt", 1<<20)
+	write(partPrefix+"1", 0)
+	file := lock.New()
+	file.Approve("shop", "pay", lock.Tool{Digest: approved})
+	d.Prune(file)
+	for name, want := range map[string]bool{
+		digest(0) + ".json": true, digest(keptDefinitions-1) + ".json": true, digest(keptDefinitions) + ".json": false, digest(keptDefinitions+more-1) + ".json": false,
+		"raw-" + digest(1<<20) + ".json": true, "notes.txt": true, partPrefix + "1": false,
+	} {
+		if _, err := os.Stat(filepath.Join(d.Dir, name)); (err == nil) != want {
+			t.Errorf("%s is there: %v", name, err == nil)
+		}
 	}
 }
 

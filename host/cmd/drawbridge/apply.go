@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -113,7 +114,9 @@ func (h *host) Apply(next *config.Config) hcl.Diagnostics {
 	if problem := h.relock(); problem != nil {
 		return append(diags, problem)
 	}
-	h.gate.Swap(access.New(access.From(next)))
+	if problem := h.handOver(next); problem.HasErrors() {
+		return append(diags, problem...)
+	}
 	h.reloads.inForce(next)
 	h.control.SetProviders(h.controlled(next))
 	h.front.ToolsChanged()
@@ -145,22 +148,64 @@ func (h *host) changedConfigs(next *config.Config) hcl.Diagnostics {
 	return diags
 }
 
-// movedOwners finds the providers that would pass from one caller to another while
-// their process runs, with all that the first one has left in it.
-func (h *host) movedOwners(next *config.Config) hcl.Diagnostics {
-	var diags hcl.Diagnostics
+// handedOn are the providers that would pass from one caller to another.
+func (h *host) handedOn(next *config.Config) (slugs []string) {
 	owners := ownersOf(next)
 	for _, p := range next.Providers {
 		before, had := h.reloads.owners[p.Slug]
-		after, has := owners[p.Slug]
-		if !had || !has || before == after || !h.runs(p.Slug) {
+		if after, has := owners[p.Slug]; had && has && before != after {
+			slugs = append(slugs, p.Slug)
+		}
+	}
+	return slugs
+}
+
+// movedOwners finds the providers that would pass from one caller to another while
+// their process runs, with all that the first one has left in it.
+func (h *host) movedOwners(next *config.Config) hcl.Diagnostics {
+	return h.wouldMove(next, slices.DeleteFunc(h.handedOn(next), func(slug string) bool { return !h.runs(slug) }))
+}
+
+// wouldMove says that providers which run would change hands.
+func (h *host) wouldMove(next *config.Config, running []string) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	owners := ownersOf(next)
+	for _, p := range next.Providers {
+		if !slices.Contains(running, p.Slug) {
 			continue
 		}
 		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: fmt.Sprintf("Provider %q would change hands", p.Label), Subject: p.Range.Ptr(),
 			Detail: fmt.Sprintf("Its server process runs, and has served %s; now %s would find in it what is left of that. "+
-				"Start the host again to have this in force, or undo the change.", before, after)})
+				"Start the host again to have this in force, or undo the change.", h.reloads.owners[p.Slug], owners[p.Slug])})
 	}
 	return diags
+}
+
+// handOver puts the policy of a configuration in force, unless a provider that passes to
+// another caller has been started since it was looked at.
+func (h *host) handOver(next *config.Config) hcl.Diagnostics {
+	return h.wouldMove(next, swapUnlessRunning(h.gate, access.New(access.From(next)), h.handedOn(next), h.runs))
+}
+
+// swapUnlessRunning puts a policy in force, if none of the providers that get another
+// owner by it runs. They are nobody's while that is looked at: a call of the owner before
+// may start one at any moment. Where one runs, everything is as before, and it is returned.
+func swapUnlessRunning(gate *access.Gate, next *access.Policy, moved []string, runs func(slug string) bool) (running []string) {
+	if len(moved) > 0 {
+		before := gate.Policy()
+		gate.Swap(before.Without(moved))
+		for _, slug := range moved {
+			if runs(slug) {
+				running = append(running, slug)
+			}
+		}
+		if len(running) > 0 {
+			gate.Swap(before)
+			return running
+		}
+	}
+	gate.Swap(next)
+	return nil
 }
 
 // runs says whether a provider has a process, or is about to.

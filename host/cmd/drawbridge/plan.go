@@ -114,6 +114,7 @@ func (g *globals) lock(cmd *cobra.Command, only []string) error {
 			fmt.Fprintf(g.std.err, "drawbridge: %v\n", err)
 		}
 	}
+	s.definitions.Prune(after)
 	fmt.Fprintf(out, "drawbridge: wrote %s\n", s.input.LockPath)
 	for _, slug := range s.unlisted {
 		fmt.Fprintf(out, "drawbridge: the plugin of %s is approved now and was not run; run drawbridge lock again to approve its tools\n", slug)

@@ -296,8 +296,8 @@ func TestFirstTokenIsVoid(t *testing.T) {
 }
 
 // TestC077_EachAttemptIsOnRecord: whatever the name of a denied tool is spelled like, and
-// with the digest that it has, it is as if there were none; and the owner can see who
-// tried.
+// whatever the call names (the digest that it has, the process that has it, an id of its
+// own), it is as if there were none; and the owner can see who tried.
 func TestC077_EachAttemptIsOnRecord(t *testing.T) {
 	p := hosttest.NewPlace(t)
 	fake := provider{name: "fake", args: []string{"--tools", "echo,pay,get", "--ledger", p.Path("ledger")}, body: shared}
@@ -317,12 +317,16 @@ func TestC077_EachAttemptIsOnRecord(t *testing.T) {
 	if got := names(t, ben); slices.Contains(got, "fake_pay") {
 		t.Fatalf("ben sees %v", got)
 	}
+	instance := awaitStatus(t, p, path, "fake", "ready", isReady).Instances[0].ID
 	want, attempts := "", []string{}
 	for _, name := range []string{
 		"fake_no_such", "fake_pay", "pay", "fake/pay", "fake.pay", "fake-pay", "fake__pay", "FAKE_PAY", "Fake_pay", "fake_PAY", " fake_pay", "fake_pay ",
 		"fake_pay\u0000", "fake_pa\u0079\u200b", "fake_ｐay", access.HashOf("pay")[:8], "fake_pay_" + access.HashOf("pay")[:8],
 	} {
-		for _, meta := range []string{"{}", fmt.Sprintf(`{"drawbridge/digest":%q}`, digest)} {
+		for _, meta := range []string{
+			"{}", fmt.Sprintf(`{"drawbridge/digest":%q}`, digest), fmt.Sprintf(`{"drawbridge/digest":%q,"drawbridge/instance":%q}`, digest, instance),
+			`{"drawbridge/instance":"another/fake/1"}`, `{"drawbridge/call_id":"one","drawbridge/report":true}`,
+		} {
 			attempts = append(attempts, name)
 			r := ben.Request(t, "tools/call", fmt.Sprintf(`{"name":%s,"arguments":{},"_meta":%s}`, encoded(name), meta))
 			if r.Error == nil {
@@ -346,6 +350,12 @@ func TestC077_EachAttemptIsOnRecord(t *testing.T) {
 			if got != want {
 				t.Errorf("%q is told from what is not there:\n%s\n%s", name, got, want)
 			}
+		}
+	}
+	for _, method := range []string{"Tools/call", "TOOLS/CALL", "tools/call ", "tools//call", "tools/\u0441all", "call"} {
+		r := ben.Request(t, method, `{"name":"fake_pay","arguments":{}}`)
+		if e := errorOf(t, r); e.Code != -32601 {
+			t.Errorf("method %q: %s", method, r.Error)
 		}
 	}
 	if log := logged(t, p, "fake"); len(fakeserver.Method(log, "tools/call")) != 0 {

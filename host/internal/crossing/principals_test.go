@@ -2,11 +2,14 @@ package crossing
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
 
@@ -88,5 +91,52 @@ func TestC078_TwoPrincipalsOverHTTP(t *testing.T) {
 	hidden, none := tool(t, ben, "fake_inc", `{}`), tool(t, ben, "fake_zzz", `{}`)
 	if a, b := strings.ReplaceAll(string(hidden.Error), "fake_inc", "X"), strings.ReplaceAll(string(none.Error), "fake_zzz", "X"); a != b || hidden.Error == nil {
 		t.Errorf("a hidden tool is refused with\n%s\nand one that does not exist with\n%s", a, b)
+	}
+}
+
+// TestTokensOfPrincipalsThatAreRefused: 401 and one answer, whatever is wrong; what it was
+// is in the log, and nothing of a token.
+func TestTokensOfPrincipalsThatAreRefused(t *testing.T) {
+	const good, lapsed = "token-of-ada", "token-of-eve"
+	p := hosttest.NewPlace(t)
+	h := p.ServeHTTP(t, p.Write(t, "providers.hcl", hostBlock(p, "")+
+		blocks(t, p, provider{name: "fake", args: []string{"--tools", "echo"}, body: "session {\n  scope = \"shared\"\n}"})+
+		principal("ada", tokenAttribute(good))+principal("eve", tokenAttribute(lapsed)+"\n  expires = \"2020-01-01T00:00:00Z\"")+
+		"project \"site\" {\n  grant {\n    principals = [\"ada\", \"eve\"]\n    provider = \"fake\"\n    tools = [\"*\"]\n  }\n}\n"))
+	ask := func(token string) (status int, text string) {
+		t.Helper()
+		c := hosttest.DialHTTP(h.URL, token)
+		defer c.Abandon()
+		res, err := c.Do(t.Context(), http.MethodPost, hosttest.Envelope(1, "initialize", hosttest.Initialize))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, fmt.Sprint(string(body), res.Header.Get("Www-Authenticate"))
+	}
+	if status, text := ask(good); status != http.StatusOK {
+		t.Fatalf("ada: %d %s", status, text)
+	}
+	_, want := ask("nobodys-token")
+	for token, why := range map[string]string{
+		"nobodys-token": access.ErrTokenUnknown.Error(), lapsed: access.ErrTokenExpired.Error(), "a(token}of,no[form": access.ErrTokenSyntax.Error(),
+		good + "x": access.ErrTokenUnknown.Error(), good[1:]: access.ErrTokenUnknown.Error(), strings.ToUpper(good): access.ErrTokenUnknown.Error(),
+		access.HashOf(good): access.ErrTokenUnknown.Error(),
+	} {
+		status, text := ask(token)
+		if status != http.StatusUnauthorized || text != want {
+			t.Errorf("%q: %d %q, want 401 %q", token, status, text, want)
+		}
+		if strings.Contains(text, why) {
+			t.Errorf("%q: the answer says why: %s", token, text)
+		}
+		eventually(t, "the log says of a token: "+why, func() bool { return strings.Contains(h.Said(), why) })
+		if strings.Contains(h.Said(), token) {
+			t.Errorf("the log has the token %q", token)
+		}
 	}
 }

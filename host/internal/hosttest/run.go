@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +19,8 @@ type Run struct {
 	said  buffer
 	ended chan struct{}
 	err   error // set before ended is closed
+	// killed says that the test did not let it end by itself.
+	killed atomic.Bool
 }
 
 // start starts a command. The caller reads its stdout, if it is a pipe, to the end
