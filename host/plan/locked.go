@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
+	"github.com/drawbridge-mcp/drawbridge/host/config"
 	"github.com/drawbridge-mcp/drawbridge/host/lock"
 )
 
@@ -30,7 +31,8 @@ type LockReport struct {
 	Unknown []string `json:"unknown"`
 }
 
-// PluginChange is a plugin whose checksum is not the locked one.
+// PluginChange is a plugin whose checksum is not the locked one, or that no provider
+// names any more.
 type PluginChange struct {
 	Name   string `json:"name"`
 	Change string `json:"change"`
@@ -81,12 +83,22 @@ func (in Input) lockReport(whole *catalog.View) LockReport {
 		}
 		r.Plugins = append(r.Plugins, c)
 	}
-	enabled := map[string]bool{}
-	for _, p := range in.Config.Providers {
-		if !p.Enabled {
-			continue
+	for _, name := range in.unused() {
+		sums := in.Lock.Plugins[name]
+		locked := sums[Platform()]
+		for _, platform := range slices.Sorted(maps.Keys(sums)) {
+			if locked == "" {
+				locked = sums[platform]
+			}
 		}
-		enabled[p.Slug] = true
+		r.Plugins = append(r.Plugins, PluginChange{Name: name, Change: Gone, Locked: locked})
+	}
+	declared := map[string]bool{}
+	for _, p := range in.Config.Providers {
+		declared[p.Slug] = true
+		if !p.Enabled || in.Started[p.Slug].NotYet {
+			continue // what is approved of it stays, for the day on which it starts
+		}
 		if !whole.Known(p.Slug) {
 			r.Unknown = append(r.Unknown, p.Slug)
 			continue
@@ -94,7 +106,7 @@ func (in Input) lockReport(whole *catalog.View) LockReport {
 		r.Tools = append(r.Tools, in.compare(p.Slug, whole)...)
 	}
 	for _, slug := range slices.Sorted(maps.Keys(in.Lock.Providers)) {
-		if enabled[slug] {
+		if declared[slug] {
 			continue
 		}
 		for _, tool := range slices.Sorted(maps.Keys(in.Lock.Providers[slug])) {
@@ -102,6 +114,17 @@ func (in Input) lockReport(whole *catalog.View) LockReport {
 		}
 	}
 	return r
+}
+
+// unused are the plugins in the lock file that no provider names, enabled or not.
+func (in Input) unused() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(in.Lock.Plugins)) {
+		if !slices.ContainsFunc(in.Config.Providers, func(p *config.Provider) bool { return p.Plugin == name }) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // compare says what of a provider's tools is not as locked, by name.
@@ -172,29 +195,30 @@ func (in Input) fields(old lock.Tool, t *catalog.Tool) (fields []FieldChange, wh
 	return fields, false
 }
 
-// Lock is the lock file for what is there: the plugins, and the tools of the
-// providers in only, or of all that have a list if that is empty. What it does
-// not concern stays as the old file has it; the tools of providers that are not
-// declared any more do not.
+// Lock is the lock file for what is there: the plugins and the tools of the
+// providers in only, or if that is empty of all whose plugin is known and that have a
+// list. What it does not concern stays as the old file has it; what belongs to
+// providers that are not declared any more does not.
 func Lock(in Input, only []string) *lock.File {
 	f := lock.New()
 	if in.Lock != nil {
 		for name, sums := range in.Lock.Plugins {
 			f.Plugins[name] = maps.Clone(sums)
 		}
+		for _, name := range in.unused() {
+			delete(f.Plugins, name)
+		}
 	}
-	used := map[string]bool{}
+	concerns := func(p *config.Provider) bool { return len(only) == 0 || slices.Contains(only, p.Slug) }
 	for _, p := range in.Plugins {
-		used[p.Name] = true
-		if p.SHA256 != "" {
+		named := func(by *config.Provider) bool { return by.Enabled && by.Plugin == p.Name && concerns(by) }
+		if p.SHA256 != "" && slices.ContainsFunc(in.Config.Providers, named) {
 			f.ApprovePlugin(p.Name, Platform(), p.SHA256)
 		}
 	}
-	maps.DeleteFunc(f.Plugins, func(name string, _ map[string]string) bool { return !used[name] })
 	whole := in.all()
 	for _, p := range in.Config.Providers {
-		anew := whole.Known(p.Slug) && (len(only) == 0 || slices.Contains(only, p.Slug))
-		if !anew {
+		if !whole.Known(p.Slug) || !concerns(p) {
 			if in.Lock != nil && in.Lock.Providers[p.Slug] != nil {
 				f.Providers[p.Slug] = in.Lock.Providers[p.Slug]
 			}

@@ -42,6 +42,9 @@ type Start struct {
 	Source string
 	// Failure is why it cannot start, or did not; "" if neither.
 	Failure string
+	// NotYet says that its plugin runs no servers yet. That is no mistake of the file,
+	// and there is nothing to compare.
+	NotYet bool
 }
 
 // Plugin is a third-party plugin as it stands on the disk.

@@ -148,8 +148,8 @@ func sign(change string) string {
 }
 
 func between(old, new string) string {
-	if old == "" {
-		return new
+	if old == "" || new == "" {
+		return old + new
 	}
 	return old + " → " + new
 }

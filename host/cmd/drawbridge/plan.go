@@ -30,7 +30,8 @@ shared and with whom, and what differs from the lock file, field by field.
 What a provider lists is taken from the last complete list on disk. One that has
 none is started for it and ended again; --refresh starts all of them, --offline none.
 
-Exit codes: 0 nothing differs from the lock file, 2 something does, 1 errors.`,
+Exit codes: 0 nothing differs from the lock file, 2 something does, 1 errors, or
+something could not be compared.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, done, err := g.survey(cmd.Context(), func(_ string, known bool) bool { return refresh || !known && !offline })
@@ -47,7 +48,7 @@ Exit codes: 0 nothing differs from the lock file, 2 something does, 1 errors.`,
 			switch {
 			case err != nil:
 				return err
-			case s.failed || len(report.Errors()) > 0:
+			case s.failed || len(report.Errors()) > 0 || slices.ContainsFunc(report.Lock.Unknown, s.listable):
 				return exit(exitError)
 			case report.Lock.Differs() || len(s.unlisted) > 0:
 				return exit(exitChanges)
@@ -117,6 +118,9 @@ func (g *globals) lock(cmd *cobra.Command, only []string) error {
 	s.definitions.Prune(after)
 	fmt.Fprintf(out, "drawbridge: wrote %s\n", s.input.LockPath)
 	for _, slug := range s.unlisted {
+		if len(only) > 0 && !slices.Contains(only, slug) {
+			continue
+		}
 		fmt.Fprintf(out, "drawbridge: the plugin of %s is approved now and was not run; run drawbridge lock again to approve its tools\n", slug)
 	}
 	return nil
@@ -131,6 +135,9 @@ type survey struct {
 	failed   bool
 	unlisted []string
 }
+
+// listable says whether a provider could be asked for its tools.
+func (s *survey) listable(slug string) bool { return !slices.Contains(s.unlisted, slug) }
 
 // survey sets up a host, asks the providers that ask names for their tools, and
 // gathers what is known. known says whether the disk has a list. The function
@@ -161,7 +168,7 @@ func (g *globals) survey(ctx context.Context, ask func(slug string, known bool) 
 	for slug, start := range started {
 		if p := providerOf(cfg, slug); cfg.Plugins[p.Plugin] != nil && cfg.Plugins[p.Plugin].Found && cfg.Plugins[p.Plugin].SHA256 == "" {
 			s.unlisted = append(s.unlisted, slug)
-		} else if start.Failure != "" && ask(slug, h.catalog.Snapshot().Known(slug)) {
+		} else if start.Failure != "" && !start.NotYet && ask(slug, h.catalog.Snapshot().Known(slug)) {
 			s.failed = true
 		}
 	}
@@ -176,6 +183,7 @@ func (h *host) ask(ctx context.Context, meant func(slug string, known bool) bool
 	var all sync.WaitGroup
 	for _, spec := range h.specs {
 		slug, known := spec.Provider, h.catalog.Snapshot().Known(spec.Provider)
+		notYet, checked := runsNothingYet(providerOf(h.cfg, slug).Plugin)
 		all.Go(func() {
 			start := plan.Start{Command: spec.Command, Source: plan.None}
 			if known {
@@ -183,6 +191,7 @@ func (h *host) ask(ctx context.Context, meant func(slug string, known bool) bool
 			}
 			if spec.Fault != nil {
 				start.Failure = spec.Fault.Cause
+				start.NotYet = checked && start.Failure == notYet
 			} else if meant(slug, known) {
 				if _, err := h.sessions.Get(ctx, slug); err != nil {
 					start.Failure = err.Error()

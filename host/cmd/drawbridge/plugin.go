@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/drawbridge-mcp/drawbridge/plugins/http"
 	"github.com/drawbridge-mcp/drawbridge/plugins/stdio"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
@@ -16,6 +18,13 @@ var builtin = map[string]func() provider.Provider{
 
 // checkOnly says why a built-in plugin that cannot run servers yet fails every start.
 var checkOnly = map[string]string{"http": http.NotYet}
+
+// runsNothingYet says whether a plugin is one of these, and with which cause its
+// providers fail.
+func runsNothingYet(plugin string) (cause string, ok bool) {
+	reason, ok := checkOnly[plugin]
+	return strings.TrimSuffix(reason, "."), ok
+}
 
 // asPlugin says whether this process is to be a built-in plugin: `drawbridge
 // plugin NAME`, as the host starts it.

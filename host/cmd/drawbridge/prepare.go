@@ -166,9 +166,9 @@ func (pl plugins) prepareOne(ctx context.Context, p *config.Provider) prepared {
 		return out
 	}
 	out.faults = append(out.faults, located...)
-	if reason, ok := checkOnly[p.Plugin]; ok {
+	if reason, ok := runsNothingYet(p.Plugin); ok {
 		// Failed at once: starting it again and again would say the same.
-		out.spec.Fault = &supervise.Failure{Provider: p.Slug, Label: p.Label, Where: place(nil, p.Range), Phase: supervise.PhasePlugin, Cause: strings.TrimSuffix(reason, ".")}
+		out.spec.Fault = &supervise.Failure{Provider: p.Slug, Label: p.Label, Where: place(nil, p.Range), Phase: supervise.PhasePlugin, Cause: reason}
 	}
 	return out
 }
