@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/control"
 	"github.com/drawbridge-mcp/drawbridge/host/front"
 	"github.com/drawbridge-mcp/drawbridge/host/importer"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 	"github.com/drawbridge-mcp/drawbridge/host/supervise"
 )
 
@@ -190,7 +192,7 @@ func (g *globals) addToClient(cmd *cobra.Command, kind string, f *clientFlags) e
 		fmt.Fprintf(w, "%s has the entry %q already\n", path, f.name)
 		return nil
 	case f.dryRun:
-		return printDiff(cmd, path, before, after)
+		return printDiff(cmd, kind, path, before, after)
 	}
 	backups := clientfile.Backups{Dir: filepath.Join(cfg.Host.StateDir, clientsFolder)}
 	if err := backups.Write(path, f.name, before, after); err != nil {
@@ -322,7 +324,7 @@ func (g *globals) removeFromClient(cmd *cobra.Command, kind string, f *clientFla
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if f.dryRun {
-		return printDiff(cmd, path, now, after)
+		return printDiff(cmd, kind, path, now, after)
 	}
 	if err := backups.Undo(path, f.name, now, after); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -338,8 +340,23 @@ func (g *globals) removeFromClient(cmd *cobra.Command, kind string, f *clientFla
 	return nil
 }
 
-func printDiff(cmd *cobra.Command, path string, before, after []byte) error {
-	_, err := cmd.OutOrStdout().Write(diff.Diff(path, before, path+" (new)", after))
+// printDiff prints what would change in a client's file, without the credentials of
+// other servers that stand beside it.
+func printDiff(cmd *cobra.Command, kind, path string, before, after []byte) error {
+	hidden := new(redact.Redactor)
+	client, _ := importer.ParseClient(kind)
+	for _, text := range [][]byte{before, after} {
+		im, err := importer.Read(path, text, importer.Options{Client: client})
+		if err != nil {
+			continue // it has no servers
+		}
+		for _, e := range im.Entries {
+			for _, c := range e.Credentials() {
+				hidden.Add(c.Value)
+			}
+		}
+	}
+	_, err := io.WriteString(cmd.OutOrStdout(), hidden.Text(string(diff.Diff(path, before, path+" (new)", after))))
 	return err
 }
 
