@@ -147,7 +147,10 @@ type Options struct {
 	// Generation tells the ordinal of what a provider's process is made of, 0 where it
 	// is not known. Nil: it never is.
 	Generation func(slug string) int
-	Logger     *slog.Logger
+	// Places takes the folders of this machine out of an error for a caller who is not
+	// of it. Nil: they are told to everyone.
+	Places func(string) string
+	Logger *slog.Logger
 }
 
 // Broker brokers discovery and calls. It is safe for concurrent use.
@@ -172,6 +175,9 @@ func New(opts Options) *Broker {
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Places == nil {
+		opts.Places = func(text string) string { return text }
 	}
 	if opts.Lock == nil {
 		opts.Lock = func() *lock.File { return nil }

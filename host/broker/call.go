@@ -136,7 +136,7 @@ func (b *Broker) Call(ctx context.Context, c Call) Reply {
 	reply := x.take(ctx)
 	ended = true
 	x.record(ctx, &reply)
-	return reply
+	return x.told(reply)
 }
 
 // take is Call without the journal's last line.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
@@ -134,6 +135,21 @@ func notCurrent(ctx context.Context, t *catalog.Tool, in Instance, err error) Re
 		end.reason, end.cause = string(session.Timeout), "the server's tools, which may have changed, were not read again in time"
 	}
 	return end.reply()
+}
+
+// told is a reply as its caller may have it. Why something does not run may name files,
+// which are the business of who runs the host, and of nobody who calls from elsewhere. A
+// definition that a refusal shows stays as it is.
+func (x *crossing) told(reply Reply) Reply {
+	switch reply.Outcome {
+	case Unavailable, Unknown, Cancelled:
+		if reply.Err != nil && x.call.Caller.Principal != access.Local {
+			own := *reply.Err
+			own.Message = x.opts.Places(own.Message)
+			reply.Err = &own
+		}
+	}
+	return reply
 }
 
 // unknownTool is one and the same for a tool that is not there and one that is
