@@ -199,11 +199,12 @@ func (m *Message) doubled(i int, seen map[place]bool) bool {
 	return false
 }
 
-// quoteName quotes a foreign name for an error, cut to a length that a person reads.
+// quoteName quotes a foreign name for an error. One that is longer than a person reads is
+// not shown: a piece of a secret is not found where the whole one would be.
 func quoteName(name string) string {
 	const most = 64
 	if len(name) > most {
-		return fmt.Sprintf("%q…", strings.ToValidUTF8(name[:most], ""))
+		return fmt.Sprintf("a member whose name has %d bytes", len(name))
 	}
 	return fmt.Sprintf("%q", name)
 }

@@ -90,3 +90,21 @@ func TestAlike(t *testing.T) {
 		t.Errorf("of nothing: %q", got)
 	}
 }
+
+// TestNoPieceOfAName: a name is shown whole or not at all. Secrets are taken out of errors
+// afterwards, and of a piece it is not told that it is one.
+func TestNoPieceOfAName(t *testing.T) {
+	for _, name := range []string{strings.Repeat("ab", 32), strings.Repeat("ab", 33), strings.Repeat("\u00e9", 100)} {
+		asm := NewAssembler(FromServer, t.TempDir(), 0)
+		if _, err := asm.Write([]byte(`{"jsonrpc":"2.0","id":1,"` + name + `":1,"` + name + `":2,"result":{}}`)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := asm.Finish()
+		if err == nil {
+			t.Fatalf("%s may occur twice", name)
+		}
+		if whole := strings.Contains(err.Error(), name); !whole && strings.Contains(err.Error(), name[:8]) {
+			t.Errorf("it shows a piece: %v", err)
+		}
+	}
+}

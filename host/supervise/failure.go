@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
@@ -65,7 +66,7 @@ func Ended(subject string, s provider.ExitStatus) string {
 func LastLine(text string) string {
 	last := ""
 	for _, line := range slices.Backward(strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' })) {
-		line = clean(line, maxLastLine)
+		line = clean(strings.TrimFunc(line, unicode.IsControl), maxLastLine)
 		if line != "" && !strings.HasPrefix(line, npmNotice) {
 			return line
 		}
@@ -77,14 +78,16 @@ func LastLine(text string) string {
 // npmNotice begins the lines in which npm tells of its own news.
 const npmNotice = "npm notice"
 
-// clean makes foreign text fit to stand in a sentence.
+// clean makes foreign text fit to stand in a sentence. Secrets have been taken out of it
+// already, so nothing may be left out: what is left of a secret that stood apart would
+// stand together.
 func clean(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
 			return ' '
 		}
 		if unicode.IsControl(r) || !unicode.IsPrint(r) {
-			return -1
+			return utf8.RuneError
 		}
 		return r
 	}, strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD"))

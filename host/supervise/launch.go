@@ -72,6 +72,7 @@ func (l *Launcher) Launch(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	n := l.number(spec.Provider)
 	p := newProcess(spec, fmt.Sprintf("%s/%s/%d", l.HostID, spec.Provider, n), l.redact())
+	p.head = l.RedactHead
 	output, closeLog := l.output(p, n)
 	s := &start{
 		l: l, p: p, closeLog: closeLog,

@@ -55,10 +55,10 @@ func redactLine(line []byte, cut bool, redact, head func(string) string) string 
 	case !cut:
 		return redact(string(line))
 	case head != nil:
-		return strings.ToValidUTF8(head(string(line)), "") + "… (cut)"
+		return strings.ToValidUTF8(head(string(line)), "\uFFFD") + "… (cut)"
 	}
 	text := redact(string(line))
-	return strings.ToValidUTF8(text[:max(0, len(text)-margin)], "") + "… (cut)"
+	return strings.ToValidUTF8(text[:max(0, len(text)-margin)], "\uFFFD") + "… (cut)"
 }
 
 // tail keeps the last lines that were written to it.
@@ -70,7 +70,7 @@ type tail struct {
 
 func (t *tail) add(line string) {
 	if len(line) > tailBytes/2 {
-		line = strings.ToValidUTF8(line[:tailBytes/2], "") + "…"
+		line = strings.ToValidUTF8(line[:tailBytes/2], "\uFFFD") + "…"
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,9 +2,11 @@ package supervise
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/drawbridge-mcp/drawbridge/host/containment"
 	"github.com/drawbridge-mcp/drawbridge/shared/provider"
@@ -22,7 +24,9 @@ type Process struct {
 	conn   invoker // nil where there is no connection
 	tree   containment.Tree
 	redact func(string) string
-	tail   tail
+	// head is redact for a text whose rest was cut off; nil where there is none.
+	head func(string) string
+	tail tail
 
 	// done is closed when the process, all it started and all that served it in
 	// the host is gone.
@@ -201,7 +205,7 @@ func (r *watchedRemote) Stop(ctx context.Context, req provider.StopRequest) (pro
 	if err != nil {
 		return provider.ExitStatus{}, r.error(err)
 	}
-	st.StderrTail = r.p.redact(st.StderrTail)
+	st.StderrTail = r.p.redactTail(st.StderrTail)
 	r.p.serverEnded(st)
 	return st, nil
 }
@@ -240,6 +244,15 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
+// redactTail removes secrets from the last lines of a server. Where what was before them
+// is not there, the first one may begin within a secret.
+func (p *Process) redactTail(text string) string {
+	if len(text) > provider.MaxStderrTail-utf8.UTFMax {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return p.redact(text)
+}
+
 type watchedConn struct {
 	provider.HostConn
 	r *watchedRemote
@@ -249,14 +262,15 @@ func (c *watchedConn) Recv() (provider.Event, error) {
 	e, err := c.HostConn.Recv()
 	switch e := e.(type) {
 	case provider.Exited:
-		e.Status.StderrTail = c.r.p.redact(e.Status.StderrTail)
+		e.Status.StderrTail = c.r.p.redactTail(e.Status.StderrTail)
 		c.r.p.serverEnded(e.Status)
 		return e, err
 	case provider.Undelivered:
 		e.Reason = c.r.p.redact(e.Reason)
 		return e, err
 	case provider.Noise:
-		e.Line = []byte(c.r.p.redact(string(e.Line)))
+		cut := len(e.Line) >= provider.MaxNoise
+		e.Line = []byte(redactLine(e.Line, cut, c.r.p.redact, c.r.p.head))
 		return e, err
 	}
 	return e, c.r.error(err)

@@ -24,8 +24,8 @@ func TestFailureIsOneSentence(t *testing.T) {
 		`provider "My Files" (a.hcl:1): initialize: no answer after 1s: Error: API_KEY is not set`: {
 			Provider: "my-files", Label: "My Files", Where: "a.hcl:1", Phase: PhaseInitialize, Cause: "no answer after 1s", Exit: exit,
 		},
-		`provider "x": start: two lines, a bell`: {Provider: "x", Phase: PhaseStart, Cause: "two\nlines,\ta bell\a"},
-		`provider "x": tools/list: timed out`:    {Provider: "x", Phase: PhaseList, Cause: "timed out"},
+		`provider "x": start: two lines, a bell�`: {Provider: "x", Phase: PhaseStart, Cause: "two\nlines,\ta bell\a"},
+		`provider "x": tools/list: timed out`:     {Provider: "x", Phase: PhaseList, Cause: "timed out"},
 		`provider "x": running: the server was killed by signal 9 (killed)`: {
 			Provider: "x", Phase: PhaseRunning, Exit: &provider.ExitStatus{Code: -1, Signal: 9},
 		},
@@ -41,14 +41,15 @@ func TestFailureIsOneSentence(t *testing.T) {
 
 func TestLastLine(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                             "",
-		" \n\r\n\t":                    "",
-		"one":                          "one",
-		"one\ntwo\r\n\n \n":            "two",
-		"progress 1%\rprogress 2%":     "progress 2%",
-		"a\x1b[31mred\x1b[0m\x00 \xff": "a[31mred[0m \uFFFD",
+		"":                         "",
+		" \n\r\n\t":                "",
+		"one\n\x00\n\x1b\n":        "one",
+		"one":                      "one",
+		"one\ntwo\r\n\n \n":        "two",
+		"progress 1%\rprogress 2%": "progress 2%",
 		"Error: no such folder\nnpm notice\nnpm notice New version of npm\nnpm notice": "Error: no such folder",
 		"npm notice New version of npm\nnpm notice":                                    "npm notice",
+		"a\x1b[31mred\x1b[0m\x00 \xff":                                                 "a\uFFFD[31mred\uFFFD[0m\uFFFD \uFFFD",
 	} {
 		if got := LastLine(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -87,6 +88,53 @@ func TestCutLineShowsNoHalfSecret(t *testing.T) {
 		t.Errorf("%d bytes, ends %q", len(got), got[len(got)-40:])
 	}
 }
+
+// What stands between the characters of a secret keeps it from being found. It must not
+// be taken out afterwards.
+func TestNothingPutsASecretTogetherAgain(t *testing.T) {
+	const secret = "s3cret-of-some-length"
+	redact := func(s string) string { return strings.ReplaceAll(s, secret, "[redacted]") }
+	for _, between := range []string{"\x00", "\x1b", "\u200b", "\xff", "\u202e", "\x7f"} {
+		apart := secret[:5] + between + secret[5:]
+		f := &Failure{Provider: "x", Cause: redact("it said " + apart), Exit: &provider.ExitStatus{StderrTail: redact(apart)}}
+		long := redactLine([]byte(apart+strings.Repeat(" ", 2*margin)), true, redact, redact)
+		var tl tail
+		tl.add(redact(apart + strings.Repeat("x", tailBytes)))
+		for where, text := range map[string]string{"a failure": f.Error(), "a last line": LastLine(redact(apart)), "a long line": long, "a tail": tl.String()} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%q in %s became %.100q", apart, where, text)
+			}
+		}
+	}
+}
+
+// TestCutPiecesOfAPlugin: what is kept of a server's last lines may begin in the
+// middle of one, and a line of noise may end there.
+func TestCutPiecesOfAPlugin(t *testing.T) {
+	const secret = "s3cret-of-some-length"
+	redact := func(s string) string { return strings.ReplaceAll(s, secret, "[redacted]") }
+	p := newProcess(Spec{}, "m", redact)
+	p.head = func(s string) string { return strings.TrimSuffix(redact(s), secret[:8]) }
+	tail := secret[8:] + "\n" + strings.Repeat("x", provider.MaxStderrTail-len(secret[8:])-1)
+	if got := p.redactTail(tail); strings.Contains(got, secret[8:]) || !strings.HasPrefix(got, "xxx") {
+		t.Errorf("the tail begins %.60q", got)
+	}
+	if got := p.redactTail("one\n" + secret); got != "one\n[redacted]" {
+		t.Errorf("a short tail is %q", got)
+	}
+	noise := strings.Repeat("x", provider.MaxNoise-8) + secret[:8]
+	conn := &watchedConn{HostConn: oneEvent{provider.Noise{Line: []byte(noise)}}, r: &watchedRemote{p: p}}
+	e, err := conn.Recv()
+	if line := string(e.(provider.Noise).Line); err != nil || strings.Contains(line, secret[:8]) || !strings.HasPrefix(line, "xxx") {
+		t.Errorf("the noise ends %q, %v", line[max(0, len(line)-60):], err)
+	}
+}
+
+// oneEvent is a plugin's stream with one event.
+type oneEvent struct{ event provider.Event }
+
+func (oneEvent) Send(provider.Frame) error       { return nil }
+func (o oneEvent) Recv() (provider.Event, error) { return o.event, nil }
 
 func TestTailIsBounded(t *testing.T) {
 	var tl tail

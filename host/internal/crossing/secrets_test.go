@@ -176,8 +176,8 @@ func say(t *testing.T, c client, text string, kept []string) {
 	}
 	answers := []hosttest.Reply{
 		tool(t, c, "talks_echo", fmt.Sprintf(`{"text":%s}`, encoded("it says "+text+"."))),
-		tool(t, c, "talks_answer_as", fmt.Sprintf(`{"result":{"isError":true,"content":[{"type":"text","text":%s}],%s:1}}`, encoded(text), encoded(text))),
-		tool(t, c, "talks_answer_as", fmt.Sprintf(`{"error":{"code":-32000,"message":%s,"data":{"why":[%s]}}}`, encoded(text), encoded(text))),
+		tool(t, c, "talks_answer", fmt.Sprintf(`{"result":{"isError":true,"content":[{"type":"text","text":%s}],%s:1}}`, encoded(text), encoded(text))),
+		tool(t, c, "talks_answer", fmt.Sprintf(`{"error":{"code":-32000,"message":%s,"data":{"why":[%s]}}}`, encoded(text), encoded(text))),
 	}
 	for _, r := range answers {
 		clean(t, "a result", string(r.Raw), kept, plainForms)
