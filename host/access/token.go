@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/drawbridge-mcp/drawbridge/host/config"
@@ -22,7 +23,7 @@ const Local = config.Local
 
 // What is wrong with a token file that is there already.
 var (
-	// ErrTokenReadable: someone other than its owner may read or write it.
+	// ErrTokenReadable: someone other than this user may read or write it.
 	ErrTokenReadable = errors.New("token file is open to others")
 	// ErrTokenMalformed: it holds no token of this host's making.
 	ErrTokenMalformed = errors.New("token file holds no token")
@@ -68,12 +69,16 @@ func HashOf(secret string) string {
 }
 
 func loadToken(path string) (*Token, error) {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, fmt.Errorf("token: %w", err)
 	}
-	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
+	// Windows has no such bits; there the folder's rights protect what is in it.
+	if mode := info.Mode(); !mode.IsRegular() || runtime.GOOS != "windows" && mode.Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%w: %s has mode %v; run chmod 600 on it, or delete it to get a new token", ErrTokenReadable, path, mode)
+	}
+	if !own(info) {
+		return nil, fmt.Errorf("%w: %s belongs to another user, who knows the token; delete it to get a new one", ErrTokenReadable, path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

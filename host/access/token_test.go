@@ -103,6 +103,38 @@ func TestTokenFileThatIsNotFitIsRefused(t *testing.T) {
 	}
 }
 
+// TestATokenThatAnotherPutThere: through a link, or as a file of its own.
+func TestATokenThatAnotherPutThere(t *testing.T) {
+	known := strings.Repeat("A", 43) + "\n"
+	dir := t.TempDir()
+	path := filepath.Join(dir, tokenFile)
+	if err := os.WriteFile(filepath.Join(dir, "other"), []byte(known), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, put := range map[string]func() error{
+		"a link":            func() error { return os.Symlink("other", path) },
+		"a link to nowhere": func() error { return os.Symlink("nowhere", path) },
+		"a folder":          func() error { return os.Mkdir(path, 0o700) },
+		"another's file": func() error {
+			if os.Geteuid() != 0 {
+				t.Log("only root can give files away")
+				return os.WriteFile(path, []byte(known), 0o644)
+			}
+			return errors.Join(os.WriteFile(path, []byte(known), 0o600), os.Chown(path, 65534, 65534))
+		},
+	} {
+		if err := put(); err != nil {
+			t.Fatal(name, err)
+		}
+		if _, err := LoadOrCreateToken(dir); !errors.Is(err, ErrTokenReadable) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: error = %v, want %v with the file", name, err, ErrTokenReadable)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestTokenOfHostsThatStartAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	tokens := make([]*Token, 16)

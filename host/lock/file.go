@@ -61,10 +61,14 @@ func PathFor(config string) string {
 }
 
 // Load reads the lock file at path. Where there is none the error is ErrMissing,
-// and any other is ErrInvalid: a file that cannot be read whole approves nothing.
+// and any other is ErrInvalid: a file that cannot be read whole approves nothing. Nor
+// is a link to nowhere no file: whoever put it there relies on what it leads to.
 func Load(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path); err == nil {
+			return nil, fmt.Errorf("%w: %s is a link to a file that is not there", ErrInvalid, path)
+		}
 		return nil, fmt.Errorf("%w at %s; make one with drawbridge lock, and review it", ErrMissing, path)
 	}
 	if err != nil {

@@ -104,8 +104,49 @@ func TestAFileThatCannotBeReliedOn(t *testing.T) {
 			}
 		})
 	}
+	for name, put := range map[string]func(path string) error{
+		"a folder":           func(path string) error { return os.Mkdir(path, 0o700) },
+		"a link to nowhere":  func(path string) error { return os.Symlink(path+".gone", path) },
+		"a link to itself":   func(path string) error { return os.Symlink(path, path) },
+		"a link to a folder": func(path string) error { return os.Symlink(filepath.Dir(path), path) },
+		"unreadable":         func(path string) error { return os.WriteFile(path, []byte(whole), 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "unreadable" && os.Geteuid() == 0 {
+				t.Skip("root reads everything")
+			}
+			path := filepath.Join(t.TempDir(), "providers.lock.hcl")
+			if err := put(path); err != nil {
+				t.Skip(err)
+			}
+			if f, err := Load(path); !errors.Is(err, ErrInvalid) || f != nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("Load = %v, %v; want ErrInvalid with the file", f, err)
+			}
+		})
+	}
 	if _, err := Load(filepath.Join(t.TempDir(), "x.lock.hcl")); !errors.Is(err, ErrMissing) {
 		t.Errorf("error = %v, want ErrMissing", err)
+	}
+}
+
+// TestALinkStaysOne: what is written goes into the file that it leads to.
+func TestALinkStaysOne(t *testing.T) {
+	dir := t.TempDir()
+	path, target := filepath.Join(dir, "providers.lock.hcl"), filepath.Join(dir, "elsewhere")
+	if err := New().Write(target); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("elsewhere", path); err != nil {
+		t.Skip(err)
+	}
+	if err := sample().Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(path); err != nil || to != "elsewhere" {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+	if f, err := Load(target); err != nil || !f.Approves("shop", "pay", sum) {
+		t.Errorf("the file has %v, %v", f, err)
 	}
 }
 

@@ -49,8 +49,12 @@ func (f *File) Bytes() []byte {
 	return b.Bytes()
 }
 
-// Write puts the file at path, whole or not at all.
+// Write puts the file at path, whole or not at all. Where a link stands there, it goes
+// where that leads.
 func (f *File) Write(path string) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("lock file: %w", err)

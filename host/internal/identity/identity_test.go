@@ -79,6 +79,17 @@ func TestAKeyThatProtectsNothingIsAnError(t *testing.T) {
 	if _, err := LoadOrCreateKey(dir); !errors.Is(err, ErrKeyReadable) {
 		t.Errorf("a folder in the key's place: %v", err)
 	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir = t.TempDir()
+	path := filepath.Join(dir, "key")
+	if err := errors.Join(os.WriteFile(path, []byte(good), 0o600), os.Chown(path, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadOrCreateKey(dir); !errors.Is(err, ErrKeyReadable) || !strings.Contains(err.Error(), "another user") {
+		t.Errorf("a key of another user: %v", err)
+	}
 }
 
 func TestWhatDecidesIdentityAndFingerprint(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 // What is wrong with a key file that is there already.
 var (
-	// ErrKeyReadable: someone other than its owner may read or write it.
+	// ErrKeyReadable: someone other than this user may read or write it.
 	ErrKeyReadable = errors.New("key file is open to others")
 	// ErrKeyMalformed: it holds no key of a host's making.
 	ErrKeyMalformed = errors.New("key file holds no key")
@@ -56,6 +56,9 @@ func loadKey(path string) (Key, error) {
 	// Windows has no such bits; there the folder's rights protect what is in it.
 	if mode := info.Mode(); !mode.IsRegular() || runtime.GOOS != "windows" && mode.Perm()&0o077 != 0 {
 		return Key{}, fmt.Errorf("%w: %s has mode %v; run chmod 600 on it, or delete it: then every provider counts as a new one", ErrKeyReadable, path, mode)
+	}
+	if !own(info) {
+		return Key{}, fmt.Errorf("%w: %s belongs to another user; delete it: then every provider counts as a new one", ErrKeyReadable, path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,0 +1,15 @@
+//go:build unix
+
+package identity
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// own says whether a file is this user's.
+func own(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || int(st.Uid) == os.Geteuid()
+}
