@@ -32,7 +32,7 @@ Exit codes: 0 told, or with TOOL granted in a project; 4 with TOOL denied in all
 			if err != nil {
 				return err
 			}
-			report, err := accessOf(cfg, args[0], time.Now())
+			report, err := accessOf(cfg, args[0], g.std.redactor.Text, time.Now())
 			if err != nil {
 				return err
 			}
@@ -97,8 +97,9 @@ type decision struct {
 	Why   string `json:"why"`
 }
 
-// accessOf tells what a principal has.
-func accessOf(cfg *config.Config, principal string, now time.Time) (*accessReport, error) {
+// accessOf tells what a principal has. redact takes secrets out of what the files say: a
+// pattern may come from env().
+func accessOf(cfg *config.Config, principal string, redact func(string) string, now time.Time) (*accessReport, error) {
 	policy := access.New(access.From(cfg))
 	if known := policy.Principals(); !slices.Contains(known, principal) {
 		return nil, fmt.Errorf("%s declares no principal %q; there are %s", cfg.Path, principal, strings.Join(known, ", "))
@@ -119,15 +120,21 @@ func accessOf(cfg *config.Config, principal string, now time.Time) (*accessRepor
 	for _, name := range policy.Projects(principal) {
 		seen := projectSeen{Project: name}
 		for _, g := range policy.Grants(principal, name) {
-			seen.Grants = append(seen.Grants, seenOf(g))
+			seen.Grants = append(seen.Grants, seenOf(g, redact))
 		}
 		r.Projects = append(r.Projects, seen)
 	}
 	return r, nil
 }
 
-func seenOf(g *access.Grant) grantSeen {
-	list := func(s []string) []string { return append([]string{}, s...) }
+func seenOf(g *access.Grant, redact func(string) string) grantSeen {
+	list := func(s []string) []string {
+		out := []string{}
+		for _, pattern := range s {
+			out = append(out, redact(pattern))
+		}
+		return out
+	}
 	return grantSeen{
 		Where: g.Where, Provider: g.Provider, Tools: list(g.Tools), Except: list(g.Except), Resources: list(g.Resources),
 		Prompts: list(g.Prompts), Methods: list(g.Methods), ServerRequests: list(g.ServerRequests),

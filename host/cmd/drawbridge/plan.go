@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -160,7 +161,9 @@ func (g *globals) survey(ctx context.Context, ask func(slug string, known bool) 
 	}
 	s.input = plan.Input{
 		Config: cfg, Policy: h.gate.Policy(), Catalog: h.catalog.Snapshot(), Started: started,
-		Lock: file, LockPath: lock.PathFor(cfg.Path), Old: s.definitions.Get,
+		Lock: file, LockPath: lock.PathFor(cfg.Path),
+		// What was no secret when it was approved may be one now.
+		Old: func(digest string) json.RawMessage { return h.redactor.Definition(s.definitions.Get(digest)) },
 	}
 	for _, p := range foreignPlugins(cfg) {
 		s.input.Plugins = append(s.input.Plugins, onDisk(p))
