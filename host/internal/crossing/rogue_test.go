@@ -29,7 +29,12 @@ func runPlugin(role string) {
 		_, _ = fmt.Fprintln(os.Stderr, "reading the licence\nError: the licence has expired")
 		os.Exit(1)
 	}
-	sdk.Serve(&rogue{role: role, stopped: make(chan struct{})})
+	plays := rogue{role: role, stopped: make(chan struct{})}
+	if strings.HasPrefix(role, tellers) {
+		sdk.Serve(&teller{plays})
+		return
+	}
+	sdk.Serve(&plays)
 }
 
 // program is a file that is declared as a plugin.
