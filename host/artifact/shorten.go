@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
+	"github.com/drawbridge-mcp/drawbridge/shared/scrub"
 )
 
 const (
@@ -42,6 +43,9 @@ type Bounds struct {
 	KeepStructured bool
 	// SpoolDir is where what is still large goes, in an unlinked file.
 	SpoolDir string
+	// Secrets are taken out of data that stood in the result in base64: decoded it may
+	// hold what nobody could see in it. Nil: none.
+	Secrets *scrub.Set
 }
 
 // Shortened is a result with links in place of its large parts.
@@ -52,6 +56,8 @@ type Shortened struct {
 	Kept []Record
 	// Lost is why a part could not be kept; nil if all were. The result says so too.
 	Lost error
+	// Redacted says that secrets were taken out of data.
+	Redacted bool
 }
 
 // Shorten keeps the large parts of a tool's result that is over the bound as
@@ -93,6 +99,8 @@ type shortening struct {
 	parts []part
 	kept  []Record
 	lost  error
+	// redacted says that a secret was taken out.
+	redacted bool
 }
 
 // part is what may become an artifact: a block of content, all of it, or the
@@ -184,6 +192,8 @@ type source struct {
 	from io.Reader
 	mime string
 	text bool
+	// hide is what is taken out of it, nil for nothing.
+	hide *scrub.Set
 	// name is what the link is called, annotations what it carries over.
 	name        string
 	annotations json.RawMessage
@@ -198,7 +208,7 @@ func (h *shortening) keep(p *part) error {
 	record, head, err := h.write(src)
 	var damaged base64.CorruptInputError
 	if errors.As(err, &damaged) || errors.Is(err, io.ErrUnexpectedEOF) { // it is no base64: then it is what it is
-		src.from, src.mime, src.text = h.m.Reader(p.at.At), mimeJSON, true
+		src.from, src.mime, src.text, src.hide = h.m.Reader(p.at.At), mimeJSON, true, nil
 		record, head, err = h.write(src)
 	}
 	if err != nil {
@@ -235,10 +245,16 @@ func (h *shortening) write(src source) (Record, []byte, error) {
 	}
 	w.spare = h.kept
 	head := headWriter{most: previewSize}
-	if _, err := io.Copy(io.MultiWriter(w, &head), src.from); err != nil {
+	clean := scrub.NewWriter(src.hide, io.MultiWriter(w, &head))
+	_, err = io.Copy(clean, src.from)
+	if err == nil {
+		err = clean.Close()
+	}
+	if err != nil {
 		w.Abort()
 		return Record{}, nil, err
 	}
+	h.redacted = h.redacted || clean.Found()
 	r, err := w.Commit()
 	return r, head.kept, err
 }
@@ -300,6 +316,7 @@ func (h *shortening) content(whole source, object map[string]rpc.Part, text, dat
 		src.from, src.mime, src.text = h.m.Text(t.At), mimeText, true
 	case d.Kind == '"':
 		src.from, src.mime, src.text = base64.NewDecoder(base64.StdEncoding, h.m.Text(d.At)), mimeAny, false
+		src.hide = h.bounds.Secrets
 	default:
 		return whole
 	}
@@ -398,10 +415,10 @@ func (h *shortening) assemble() (*Shortened, error) {
 	}
 	m, err := h.reparse(h.m.Replace(replaced))
 	if err != nil || !removed {
-		return &Shortened{Message: m, Kept: h.kept, Lost: h.lost}, err
+		return h.shortened(m), err
 	}
 	m, err = h.extend(m, beside)
-	return &Shortened{Message: m, Kept: h.kept, Lost: h.lost}, err
+	return h.shortened(m), err
 }
 
 // extend takes the structured content out and puts what stands for it at the end of
@@ -430,6 +447,10 @@ func (h *shortening) extend(m *rpc.Message, beside []json.RawMessage) (*rpc.Mess
 		replaced = append(replaced, rpc.Replacement{At: c.At, With: extended(content, beside)})
 	}
 	return h.reparse(bare.Replace(replaced))
+}
+
+func (h *shortening) shortened(m *rpc.Message) *Shortened {
+	return &Shortened{Message: m, Kept: h.kept, Lost: h.lost, Redacted: h.redacted}
 }
 
 // joined are blocks as they stand in an array.

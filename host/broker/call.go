@@ -487,8 +487,8 @@ func (x *crossing) dispatch(ctx context.Context, in Instance, tool *catalog.Tool
 		outcome, redacted := classify(answer), false
 		x.look(tool, answer)
 		if answer, redacted, err = x.cleanAnswer(tool.Provider, answer); err == nil {
-			reply := Reply{Outcome: outcome, Dispatched: true, Redacted: redacted, size: answer.Size()}
-			reply.Message, reply.artifacts = x.bound(answer, tool)
+			reply := Reply{Outcome: outcome, Dispatched: true, Message: answer, Redacted: redacted, size: answer.Size()}
+			x.bound(&reply, tool)
 			return reply, nil
 		}
 	}

@@ -48,14 +48,26 @@ func (c Cleaner) Answer(m *rpc.Message) (*rpc.Message, bool, error) {
 	if err != nil || !found || clean.Kind != rpc.Result {
 		return clean, found, err
 	}
-	// What is left of a `_meta` that is no object has no place for the mark.
-	if _, kind, there := clean.FindKind("result", "_meta"); there && kind != '{' {
-		return clean, true, nil
+	out, err := c.mark(clean)
+	if err != nil {
+		_ = clean.Close()
 	}
-	marked := clean.Edit().RemovePrefix(metaPrefix, "result", "_meta").Set([]byte("true"), "result", "_meta", MetaRedacted)
-	out, err := c.again(marked.Payload().WriteTo)
-	_ = clean.Close()
 	return out, true, err
+}
+
+// mark says in a result that a secret was taken out of it. It owns the message that it is
+// given, but on an error.
+func (c Cleaner) mark(m *rpc.Message) (*rpc.Message, error) {
+	// What is left of a `_meta` that is no object has no place for the mark.
+	if _, kind, there := m.FindKind("result", "_meta"); there && kind != '{' {
+		return m, nil
+	}
+	marked := m.Edit().RemovePrefix(metaPrefix, "result", "_meta").Set([]byte("true"), "result", "_meta", MetaRedacted)
+	out, err := c.again(marked.Payload().WriteTo)
+	if err == nil {
+		_ = m.Close()
+	}
+	return out, err
 }
 
 // Notification is Answer for what a server says beside its answers, which bears no

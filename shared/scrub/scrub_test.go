@@ -162,3 +162,30 @@ func TestManySecretsCostWhatOneDoes(t *testing.T) {
 		t.Error("a text without secrets was changed")
 	}
 }
+
+// TestWriterInPieces gives what Text gives, however the text comes.
+func TestWriterInPieces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := New(rapid.SliceOfN(rapid.StringMatching(`[ab]{4,7}`), 1, 5).Draw(t, "patterns"))
+		text := rapid.StringMatching(`[abc]{0,60}`).Draw(t, "text")
+		var got strings.Builder
+		w := NewWriter(set, &got)
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
+			if _, err := w.Write([]byte(rest[:n])); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if want := set.Text(text); got.String() != want || w.Found() != (want != text) {
+			t.Fatalf("%q became %q, want %q; found %v", text, got.String(), want, w.Found())
+		}
+	})
+	var got strings.Builder
+	if _, err := NewWriter(nil, &got).Write([]byte("abcd")); err != nil || got.String() != "abcd" {
+		t.Errorf("without a set: %q, %v", got.String(), err)
+	}
+}

@@ -99,6 +99,17 @@ func TestC086_NoPieceOfASecret(t *testing.T) {
 			t.Errorf("a large result is not marked: %.300s", r.Raw)
 		}
 	}
+	// What was in base64 is decoded.
+	b64 := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(".", 5000) + longSecret + strings.Repeat("-", 5000)))
+	for _, block := range []string{
+		`{"type":"image","mimeType":"image/png","data":"` + b64 + `"}`, `{"type":"audio","mimeType":"audio/wav","data":"` + b64 + `"}`,
+		`{"type":"resource","resource":{"uri":"file:///x","mimeType":"text/plain","blob":"` + b64 + `"}}`,
+	} {
+		r := tool(t, c, "fake_answer", fmt.Sprintf(`{"result":{"content":[%s]}}`, block))
+		if check("large data", r); !strings.Contains(string(r.Raw), `"drawbridge/redacted":true`) || !strings.Contains(string(r.Raw), "drawbridge://artifacts/") {
+			t.Errorf("large data is not marked, or not kept: %.300s", r.Raw)
+		}
+	}
 	for _, end := range []string{longSecret, strings.Repeat(".", 250) + longSecret, strings.Repeat(".", 150) + longSecret} {
 		marked("a crash", tool(t, c, "fake_exit", fmt.Sprintf(`{"stderr":%s,"code":7}`, encoded("panic: "+end+"\n\ngoroutine 1 [running]:\n"+end))))
 		check("after a crash", tool(t, c, "fake_echo", `{"text":"x"}`))
