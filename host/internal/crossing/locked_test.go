@@ -119,3 +119,50 @@ func journalOf(t testing.TB, p hosttest.Place) string {
 	}
 	return all.String()
 }
+
+// TestRefusalsAreOnRecordWithoutArguments: who was refused what, and why, and nothing of
+// what he wanted to hand over, whether denied, stale or quarantined.
+func TestRefusalsAreOnRecordWithoutArguments(t *testing.T) {
+	const marker = "argument-0123456789"
+	for _, host := range []string{"locked = false", "locked = true"} {
+		p := hosttest.NewPlace(t)
+		file := definitionsOf(t, p, "pay=one")
+		path := config(t, p, host, provider{name: "fake", args: []string{"--tools", "notify", "--tools-file", file}})
+		if out, err := hosttest.Output(t, p.Command(t, "lock", "--config", path)); err != nil {
+			t.Fatalf("lock: %v\n%s", err, out)
+		}
+		h := setting{flags: []string{"--log-level", "debug"}}.http(t, p, path)
+		c := dial(t, h)
+		shown := sees(t, c)
+		definitionsOf(t, p, "pay=two", "steal=one")
+		hosttest.CallTool(t, c, "fake_notify", `{}`)
+		for _, name := range []string{"fake_pay", "fake_steal", "fake_nosuch", "nosuch"} {
+			if name == "fake_steal" && host == "locked = false" {
+				continue // there it is granted
+			}
+			r := c.Request(t, "tools/call", `{"name":"`+name+`","arguments":{"`+marker+`":"`+marker+`"},"_meta":{"x":"`+marker+`"}}`)
+			if r.Error == nil {
+				t.Errorf("%s: %s ran, where %s was shown: %s", host, name, shown, r.Result)
+			}
+		}
+		var recorded []string
+		for _, r := range denials(t, p) {
+			if r.Outcome != "ok" {
+				recorded = append(recorded, strings.Join([]string{r.Principal, r.Provider, r.Tool, r.Outcome, r.Reason}, " "))
+			}
+		}
+		want := []string{"local fake pay stale definition_changed", "local  fake_nosuch denied unknown_tool", "local  nosuch denied unknown_tool"}
+		if host == "locked = true" {
+			want = []string{"local fake pay stale quarantined", "local fake steal denied quarantined", "local  fake_nosuch denied unknown_tool", "local  nosuch denied unknown_tool"}
+		}
+		if !slices.Equal(recorded, want) {
+			t.Errorf("%s: on record are\n%s\nwant\n%s", host, strings.Join(recorded, "\n"), strings.Join(want, "\n"))
+		}
+		leave(t, c)
+		for where, text := range map[string]string{"the journal": journalOf(t, p), "the log": h.Said()} {
+			if strings.Contains(text, marker) {
+				t.Errorf("%s: %s has an argument", host, where)
+			}
+		}
+	}
+}
