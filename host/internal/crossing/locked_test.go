@@ -166,3 +166,57 @@ func TestRefusalsAreOnRecordWithoutArguments(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedFilesLeaveTheLockFileOutToo: what is refused is refused whole, also where the
+// lock file beside it is good and another.
+func TestRefusedFilesLeaveTheLockFileOutToo(t *testing.T) {
+	p := hosttest.NewPlace(t)
+	file := definitionsOf(t, p, "pay=one")
+	fake := provider{name: "fake", args: []string{"--tools", "notify", "--tools-file", file}}
+	path := config(t, p, "locked = true", fake)
+	lock := func() {
+		if out, err := hosttest.Output(t, p.Command(t, "lock", "--config", path)); err != nil {
+			t.Fatalf("lock: %v\n%s", err, out)
+		}
+	}
+	lock()
+	h := setting{}.http(t, p, path)
+	c := dial(t, h)
+	if got := sees(t, c); got != "fake_notify fake_pay" {
+		t.Fatalf("at first it sees %s", got)
+	}
+	definitionsOf(t, p, "pay=one", "get=one")
+	hosttest.CallTool(t, c, "fake_notify", `{}`)
+	lock()
+	config(t, p, "locked = true\n  page_size = 5", fake)
+	hangUp(t, h.Run, refused)
+	if got := sees(t, c); got != "fake_notify fake_pay" {
+		t.Errorf("after files that were refused it sees %s", got)
+	}
+	// A lock file that is gone approves nothing, and changes nothing.
+	config(t, p, "locked = true", fake)
+	kept, err := os.ReadFile(p.Path("providers.lock.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []func() error{
+		func() error { return os.Remove(p.Path("providers.lock.hcl")) },
+		func() error { return os.Symlink("nowhere", p.Path("providers.lock.hcl")) },
+	} {
+		if err := gone(); err != nil {
+			t.Fatal(err)
+		}
+		hangUp(t, h.Run, refused)
+		if got := sees(t, c); got != "fake_notify fake_pay" {
+			t.Errorf("without a lock file it sees %s", got)
+		}
+	}
+	if err := os.Remove(p.Path("providers.lock.hcl")); err != nil {
+		t.Fatal(err)
+	}
+	p.Write(t, "providers.lock.hcl", string(kept))
+	hangUp(t, h.Run, taken)
+	if got := sees(t, c); got != "fake_get fake_notify fake_pay" {
+		t.Errorf("after files that were taken it sees %s", got)
+	}
+}
