@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/hcl/v2"
 )
 
 const changesBase = `host {
@@ -96,5 +98,48 @@ func TestConfigSource(t *testing.T) {
 	c, _ := loadText(changesBase)
 	if got := string(c.ConfigSource(c.Providers[1])); !strings.Contains(got, `command = "x"`) || strings.Contains(got, "limits") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestNoAttributeIsLeftOut: whatever attribute there is, but for those of access, a change
+// of it is found.
+func TestNoAttributeIsLeftOut(t *testing.T) {
+	base, _ := loadText(changesBase)
+	again, _ := loadText(changesBase)
+	seen := 0
+	var walk func(kind blockType, path string)
+	walk = func(kind blockType, path string) {
+		inner := kind.open()
+		for _, a := range inner.attributes {
+			path := join(path, a.name)
+			was, ok := base.settings[path]
+			if !ok {
+				t.Errorf("%s is not kept", path)
+				continue
+			}
+			seen++
+			again.settings[path] = setting{value: []string{"another"}, at: was.at}
+			if diags := base.Changes(again); len(diags) != 1 || diags[0].Summary != path+" changed" || diags[0].Severity != hcl.DiagError {
+				t.Errorf("a change of %s: %v", path, diags)
+			}
+			again.settings[path] = was
+		}
+		for _, block := range inner.blocks {
+			walk(block, join(path, block.name))
+		}
+	}
+	for _, kind := range root(&Config{}, place{home: "~"}).blocks {
+		switch kind.name {
+		case "principal", "project":
+		case "provider":
+			walk(kind, "provider.notes")
+		case "plugin":
+			walk(kind, "plugin.acme")
+		default:
+			walk(kind, kind.name)
+		}
+	}
+	if seen < 50 {
+		t.Errorf("%d attributes were looked at", seen)
 	}
 }
