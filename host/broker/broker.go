@@ -184,7 +184,7 @@ func New(opts Options) *Broker {
 	}
 	b := &Broker{opts: opts, providers: make(map[string]Provider, len(opts.Providers))}
 	b.worlds.policy, b.worlds.lock, b.worlds.catalog = opts.Policy, opts.Lock, opts.Catalog
-	b.shown = newRecollections(opts.ShownDir, opts.Logger)
+	b.shown = newRecollections(opts.ShownDir, opts.Logger, opts.Cleaner.text)
 	b.shown.store.declared = func() []owner { return ownersOf(opts.Policy()) }
 	b.gates = make(map[string]*admission, len(opts.Providers))
 	for _, p := range opts.Providers {

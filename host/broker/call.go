@@ -226,6 +226,10 @@ func (x *crossing) read() (problem string) {
 		if err := journal.CheckCallID(x.entry.CallID); err != nil {
 			return err.Error()
 		}
+		if x.opts.Cleaner.text(x.entry.CallID) != x.entry.CallID { // it would be on record, and cannot be shortened
+			x.entry.CallID = ""
+			return fmt.Sprintf("_meta[%q] must be an id that was made up for this call, and hold nothing else", metaCallID)
+		}
 	}
 	return ""
 }

@@ -40,9 +40,11 @@ func ownersOf(p *access.Policy) (out []owner) {
 	return out
 }
 
-func keyOf(c Caller) clientKey {
+// keyOf is the key of a caller's client. What a client calls itself is written down, so
+// that it is without secrets.
+func (r *recollections) keyOf(c Caller) clientKey {
 	k := clientKey{owner{c.Principal, c.Project}, c.Client}
-	k.Name, k.Version = clipped(k.Name, maxClientName), clipped(k.Version, maxClientName)
+	k.Name, k.Version = clipped(r.clean(k.Name), maxClientName), clipped(r.clean(k.Version), maxClientName)
 	return k
 }
 
@@ -59,6 +61,8 @@ func clipped(s string, most int) string {
 // each client, which outlives its sessions and the host.
 type recollections struct {
 	store shownStore
+	// clean takes secrets out of what is written down.
+	clean func(string) string
 
 	sessions table[string, recollection]
 	clients  table[clientKey, memory]
@@ -70,8 +74,8 @@ type recollections struct {
 	forgot map[owner]bool
 }
 
-func newRecollections(dir string, log *slog.Logger) *recollections {
-	return &recollections{store: shownStore{dir: dir, log: log}, owners: map[owner][]clientKey{}, forgot: map[owner]bool{}}
+func newRecollections(dir string, log *slog.Logger, clean func(string) string) *recollections {
+	return &recollections{clean: clean, store: shownStore{dir: dir, log: log}, owners: map[owner][]clientKey{}, forgot: map[owner]bool{}}
 }
 
 // recollection is where to look for what a caller was shown, and where to note it.
@@ -88,11 +92,11 @@ type recollection struct {
 // client's that was, if it had several, is not known: what one has met, all may have.)
 func (r *recollections) of(c Caller) recollection {
 	if c.Session == "" {
-		return recollection{own: r.client(keyOf(c))}
+		return recollection{own: r.client(r.keyOf(c))}
 	}
 	found, ok := r.sessions.load(c.Session)
 	if !ok {
-		client := r.client(keyOf(c))
+		client := r.client(r.keyOf(c))
 		seed := *client.now.Load()
 		seed.instances, seed.before, seed.sessions = nil, nil, nil
 		if c.Resumed {

@@ -251,7 +251,7 @@ func TestADiskThatTakesNothingIsToldOnce(t *testing.T) {
 }
 
 func TestClientsAreBoundedPerOwner(t *testing.T) {
-	r := newRecollections(t.TempDir(), slog.New(slog.DiscardHandler))
+	r := newRecollections(t.TempDir(), slog.New(slog.DiscardHandler), Cleaner{}.text)
 	bob := Caller{Principal: "bob", Client: Client{Name: "his"}}
 	note := func(c Caller, digest string) {
 		r.of(c).change(func(m *remembered) *remembered { return m.with("t", &item{Digest: digest}) })
@@ -277,7 +277,7 @@ func TestClientsAreBoundedPerOwner(t *testing.T) {
 // what there is before anything runs; so is one of an owner that others pushed out. Who
 // belongs to an owner of whom nobody was forgotten is new.
 func TestWhoWasForgottenIsNotNew(t *testing.T) {
-	fresh := func(dir string) *recollections { return newRecollections(dir, slog.New(slog.DiscardHandler)) }
+	fresh := func(dir string) *recollections { return newRecollections(dir, slog.New(slog.DiscardHandler), Cleaner{}.text) }
 	note := func(r *recollections, c Caller) {
 		r.of(c).change(func(m *remembered) *remembered { return m.with("t", &item{Digest: "a"}) })
 	}
@@ -318,7 +318,7 @@ func TestWhoWasForgottenIsNotNew(t *testing.T) {
 			continue
 		}
 		old := time.Now().Add(-24 * time.Hour)
-		check(t, os.Chtimes(filepath.Join(filepath.Dir(r.store.path(keyOf(of("ann", 0)))), forgottenMark), old, old))
+		check(t, os.Chtimes(filepath.Join(filepath.Dir(r.store.path(r.keyOf(of("ann", 0)))), forgottenMark), old, old))
 		note(r, of("ann", 2*maxClients)) // which prunes once more
 		if got := knows(fresh(dir), of("ann", 0)); got != "that it is not new" {
 			t.Errorf("%s: with the next host, who was pushed out knows %s", name, got)
@@ -331,13 +331,13 @@ func TestWhoWasForgottenIsNotNew(t *testing.T) {
 
 // TestOwnersWithoutGrantsAreBounded: who has grants stays, however long he has not come.
 func TestOwnersWithoutGrantsAreBounded(t *testing.T) {
-	r := newRecollections(t.TempDir(), slog.New(slog.DiscardHandler))
+	r := newRecollections(t.TempDir(), slog.New(slog.DiscardHandler), Cleaner{}.text)
 	r.store.declared = func() []owner { return []owner{{"ann", "site"}} }
 	note := func(principal, project string) {
 		c := Caller{Principal: principal, Project: project}
 		r.of(c).change(func(m *remembered) *remembered { return m.with("t", &item{Digest: "a"}) })
 		old := time.Now().Add(-time.Hour)
-		check(t, os.Chtimes(filepath.Dir(r.store.path(keyOf(c))), old, old))
+		check(t, os.Chtimes(filepath.Dir(r.store.path(r.keyOf(c))), old, old))
 	}
 	check(t, os.MkdirAll(filepath.Join(r.store.dir, "of somebody else"), 0o700))
 	note("ann", "site")
@@ -350,7 +350,7 @@ func TestOwnersWithoutGrantsAreBounded(t *testing.T) {
 	if most := maxOwners + len([]string{"ann", "who begins", "the mark", "somebody else's"}); len(entries) > most {
 		t.Errorf("%d folders, want %d at most", len(entries), most)
 	}
-	again := newRecollections(r.store.dir, slog.New(slog.DiscardHandler))
+	again := newRecollections(r.store.dir, slog.New(slog.DiscardHandler), Cleaner{}.text)
 	for key, lossy := range map[owner]bool{{"ann", "site"}: false, {"ann", "of old"}: true, {"gone-0", "site"}: true} {
 		s := again.of(Caller{Principal: key.Principal, Project: key.Project}).own.now.Load()
 		if s.lossy != lossy || (s.find("t") == nil) != lossy {
@@ -409,7 +409,7 @@ func TestAMarkThatCannotBeMadeForgetsNothing(t *testing.T) {
 }
 
 func TestASessionBeginsWithWhatItsClientWasShown(t *testing.T) {
-	r := newRecollections("", slog.New(slog.DiscardHandler))
+	r := newRecollections("", slog.New(slog.DiscardHandler), Cleaner{}.text)
 	kind := Client{Name: "claude"}
 	show := func(c Caller, digest string) {
 		r.of(c).change(func(m *remembered) *remembered { return m.with("t", &item{Digest: digest}) })

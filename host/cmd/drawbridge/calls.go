@@ -271,6 +271,7 @@ Exit codes: 0 it is settled, 1 it cannot be.`,
 			defer x.Close() //nolint:errcheck // what is settled is in a file of its own
 			ids := journal.NewCallIDs(journal.CallIDOptions{Path: filepath.Join(filepath.Dir(x.Dir()), journal.CallIDFile)})
 			defer ids.Close() //nolint:errcheck // each change is on the disk when it is made
+			note = withoutKept(filepath.Dir(x.Dir()), note)
 			row, again, err := x.Settle(cmd.Context(), journal.Settlement{ID: args[0], As: args[1], Note: note, By: whoAmI(), Time: time.Now()}, ids)
 			if err != nil {
 				return err

@@ -285,11 +285,13 @@ type told struct {
 	quiet bool
 }
 
-const speech = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
+const speech = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"` + keptToken + `","version":"` + keptToken + `","title":"` + keptToken + `"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":2,"method":"tools/list"}
 {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"talks_env","arguments":{}}}
 {"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"dies_echo","arguments":{}}}
+{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"talks_echo","arguments":{"text":"` + literal + `"},"_meta":{"drawbridge/call_id":"` + keptToken + `","drawbridge/digest":"` + keptToken + `","drawbridge/instance":"` + keptToken + `"}}}
+{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"talks_echo","arguments":{"text":"x"},"_meta":{"drawbridge/call_id":"` + keptToken + `"}}}
 `
 
 // commandLines are the command lines of every command, by its path.
@@ -311,7 +313,7 @@ func (s *scene) commandLines() map[string][]told {
 		"restart":       {{words: "restart talks"}, {words: "restart dies"}, {words: "restart lacks"}, {words: "restart talks --json"}},
 		"logs":          {{words: "logs talks -n -1", quiet: true}, {words: "logs dies -n -1", quiet: true}, {words: "logs lacks", quiet: true}},
 		"calls":         {{words: "calls"}, {words: "calls --json"}},
-		"calls settle":  {{words: "calls settle " + s.call + " ok --note looked"}},
+		"calls settle":  {{words: "calls settle " + s.call + " ok --note I-looked-with-" + keptToken}},
 		"artifacts":     {{words: "artifacts"}, {words: "artifacts --json"}},
 		"artifacts rm":  {{words: "artifacts rm " + s.artifact, quiet: true}},
 		"doctor":        {{words: "doctor"}, {words: "doctor --json"}, {words: "doctor --offline"}},

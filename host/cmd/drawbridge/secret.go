@@ -209,6 +209,20 @@ func newSecretRemove(g *globals) *cobra.Command {
 	}
 }
 
+// withoutKept is a person's text as it may be written down: without the secrets of a
+// state dir.
+func withoutKept(stateDir, text string) string {
+	var r redact.Redactor
+	store := secretstore.In(stateDir)
+	entries, _ := store.List() // what is wrong with the others is told by who uses them
+	for _, e := range entries {
+		if value, err := store.Get(e.Name); err == nil {
+			r.Add(string(withoutLineEnd(value)))
+		}
+	}
+	return r.Text(text)
+}
+
 // lookup answers secret() from the store of a state dir.
 func lookup(stateDir string) config.Lookup {
 	if stateDir == "" { // the file does not say where; what is wrong with it is told
