@@ -185,3 +185,21 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestALockFileThatWasCheckedOutElsewhere: version control and editors of another system
+// may have given it other line ends, and a mark at its beginning. It approves the same.
+func TestALockFileThatWasCheckedOutElsewhere(t *testing.T) {
+	text := string(sample().Bytes())
+	for name, other := range map[string]string{
+		"CRLF": strings.ReplaceAll(text, "\n", "\r\n"), "a byte order mark": "\ufeff" + text, "no line break at the end": strings.TrimSuffix(text, "\n"),
+	} {
+		f, err := Parse("x.lock.hcl", []byte(other))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if string(f.Bytes()) != text {
+			t.Errorf("%s: it is read as\n%s", name, f.Bytes())
+		}
+	}
+}

@@ -261,3 +261,43 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestAFolderThatIsNone: a link, a file or another user's folder in the folder's place
+// gives no secret and takes none, and the error names it.
+func TestAFolderThatIsNone(t *testing.T) {
+	good := t.TempDir()
+	if err := In(good).Set("A", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		put  func(path string) error
+		want error
+	}{
+		"a link": {func(path string) error { return os.Symlink(filepath.Join(good, folder), path) }, ErrDamaged},
+		"a file": {func(path string) error { return os.WriteFile(path, []byte("A"), 0o600) }, ErrDamaged},
+		"another's folder": {func(path string) error {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give folders away")
+			}
+			return errors.Join(os.Mkdir(path, 0o700), os.Chown(path, 65534, 65534))
+		}, ErrOwner},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := In(dir)
+			if err := c.put(s.dir); err != nil {
+				t.Skip(err)
+			}
+			_, got := s.Get("A")
+			_, listed := s.List()
+			for what, err := range map[string]error{"get": got, "list": listed, "set": s.Set("B", []byte("v"))} {
+				if err == nil || !errors.Is(err, c.want) && what != "set" || !strings.Contains(err.Error(), s.dir) {
+					t.Errorf("%s: %v, want %v with the folder", what, err, c.want)
+				}
+			}
+			if v, err := In(good).Get("B"); err == nil {
+				t.Errorf("a secret went where the link leads: %q", v)
+			}
+		})
+	}
+}
