@@ -321,3 +321,45 @@ provider "absent" {
 		t.Error(err)
 	}
 }
+
+// TestARotatedSecretDoesNotStandInTheWay of grants that are read anew: the server's process
+// stays, with the value that it was started with, its tools are the same, and neither value
+// is told, the old one nor the new.
+func TestARotatedSecretDoesNotStandInTheWay(t *testing.T) {
+	p := hosttest.NewPlace(t)
+	tools := p.Write(t, "tools.json", `[{"name":"login","description":"with first-value","inputSchema":{"type":"object"}}]`)
+	talks := provider{name: "talks", args: []string{"--tools", "log,echo,notify", "--tools-file", tools}, config: `    env = { KEY = secret("key") }`, body: shared}
+	grants := func(tools string) string { return project("site", grant("ada", "talks", tools)) }
+	p.Write(t, "providers.hcl", hostBlock(p, "")) // where secrets are
+	keep(t, p, p.Path("providers.hcl"), "key", "first-value")
+	path := governed(t, p, grants(`tools = ["*"]`), talks)
+	h := setting{flags: []string{"--log-level", "debug"}}.http(t, p, path)
+	ada := dialAs(t, h, tokenOfAda)
+	before := string(ada.Request(t, "tools/list", "{}").Result)
+	keep(t, p, path, "key", "second-value")
+	governed(t, p, grants(`tools = ["*"]`)+"\n# read anew\n", talks)
+	hangUp(t, h.Run, taken)
+	p.Write(t, "tools.json", `[{"name":"login","description":"with second-value","inputSchema":{"type":"object"}}]`)
+	hosttest.CallTool(t, ada, "talks_notify", "{}")
+	for _, value := range []string{"first-value", "second-value"} {
+		hosttest.CallTool(t, ada, "talks_log", fmt.Sprintf(`{"text":"it is %s"}`, value))
+		if r := tool(t, ada, "talks_echo", fmt.Sprintf(`{"text":%q}`, value)); textOf(t, r) != "[redacted]" {
+			t.Errorf("%s is told: %s", value, r.Raw)
+		}
+	}
+	if after := string(ada.Request(t, "tools/list", "{}").Result); after != before || !strings.Contains(after, "with [redacted]") {
+		t.Errorf("the list was\n%s\nand is\n%s", before, after)
+	}
+	governed(t, p, grants(`tools = ["log"]`), talks)
+	hangUp(t, h.Run, taken)
+	if got := names(t, ada); !slices.Equal(got, []string{"talks_log"}) {
+		t.Errorf("ada sees %v", got)
+	}
+	if log := logged(t, p, "talks"); starts(log) != 1 {
+		t.Errorf("the server was started %d times", starts(log))
+	}
+	leave(t, ada)
+	if strings.Contains(h.Said(), "-value") {
+		t.Errorf("the log has a value: %s", h.Said())
+	}
+}
