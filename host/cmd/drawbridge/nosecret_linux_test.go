@@ -321,6 +321,8 @@ func (s *scene) commandLines() map[string][]told {
 		"serve":         {{words: "serve --stdio --log-level debug", out: result, stdin: speech}},
 		"connect":       {{words: "connect --log-level debug", out: result, stdin: speech}},
 		"init":          {{words: "init --from client.json --dry-run"}, {words: "init --from client.json --out imported.hcl"}, {words: "init --from client.json --out imported.hcl --json"}},
+		"client":        {{words: "client"}},
+		"token":         {{words: "token"}},
 		"client list":   {{words: "client list"}, {words: "client list --json"}},
 		"client add":    {{words: "client add cursor --file cursor.json --dry-run"}, {words: "client add cursor --file cursor.json"}},
 		"client remove": {{words: "client remove cursor --file cursor.json --dry-run"}, {words: "client remove cursor --file cursor.json"}},

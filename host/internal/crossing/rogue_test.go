@@ -30,7 +30,7 @@ func runPlugin(role string) {
 		os.Exit(1)
 	}
 	plays := rogue{role: role, stopped: make(chan struct{})}
-	if strings.HasPrefix(role, tellers) {
+	if role == tells {
 		sdk.Serve(&teller{plays})
 		return
 	}

@@ -15,53 +15,54 @@ import (
 	contract "github.com/drawbridge-mcp/drawbridge/shared/provider"
 )
 
-// teller is a third-party plugin that makes no secret of what it was given. Its role
+// teller is a third-party plugin that makes no secret of what it was given. Its config
 // says where it says so.
 type teller struct{ rogue }
 
-// tellers begins the roles of tellers.
-const tellers = "tells-"
+// tells is the role of a teller.
+const tells = "tells"
 
 func (t *teller) Describe(context.Context) (contract.Description, error) {
 	return contract.Description{Name: "teller", Version: "1", Config: contract.Schema{Attributes: []contract.Attribute{
 		{Name: "key", Type: json.RawMessage(`"string"`), Sensitive: true}, {Name: "text", Type: json.RawMessage(`"string"`)},
+		{Name: "where", Type: json.RawMessage(`"string"`)},
 	}}}, nil
 }
 
-// all is what a teller says: its secrets in every form.
-func (t *teller) all(c contract.Config) string {
-	var config struct{ Key, Text string }
+// all is what a teller says, its secrets in every form, and where.
+func (t *teller) all(c contract.Config) (said, where string) {
+	var config struct{ Key, Text, Where string }
 	if err := json.Unmarshal(c.JSON, &config); err != nil {
-		return err.Error()
+		return err.Error(), ""
 	}
-	said := string(c.JSON)
+	said = string(c.JSON)
 	for _, v := range []string{config.Key, config.Text} {
 		said += " " + strings.Join(secretForms(v), " ")
 	}
-	return said
+	return said, config.Where
 }
 
 func (t *teller) Validate(_ context.Context, c contract.Config) (contract.Diagnostics, error) {
-	said := t.all(c)
-	switch t.role {
-	case "tells-check":
+	said, where := t.all(c)
+	switch where {
+	case "check":
 		return contract.Diagnostics{{Severity: contract.Warning, Summary: "Told " + said, Detail: said, Path: contract.Path{contract.AttributeStep(said)}}}, nil
-	case "tells-failed-check":
+	case "failed-check":
 		return nil, errors.New("cannot check " + said)
 	}
 	return nil, nil
 }
 
 func (t *teller) Start(_ context.Context, req contract.StartRequest) (contract.Diagnostics, error) {
-	said := t.all(req.Config)
+	said, where := t.all(req.Config)
 	fmt.Fprintln(os.Stderr, "stderr:", said)
 	fmt.Println("stdout:", said)
-	switch t.role {
-	case "tells-error":
+	switch where {
+	case "error":
 		return nil, errors.New("cannot start with " + said)
-	case "tells-diagnostics":
+	case "diagnostics":
 		return contract.Diagnostics{{Severity: contract.Error, Summary: said, Detail: said, Path: contract.Path{contract.AttributeStep("key"), contract.KeyStep(said)}}}, nil
-	case "tells-panic":
+	case "panic":
 		panic("cannot start with " + said)
 	}
 	for name, deed := range map[string]func(conn contract.Conn, seq uint64, ok contract.Chunk) error{
@@ -99,15 +100,12 @@ func TestC086_NoPluginTellsASecret(t *testing.T) {
 	p := hosttest.NewPlace(t)
 	secrets := []string{keptOdd, sensitive}
 	roles := []string{"check", "failed-check", "error", "diagnostics", "panic", "calls"}
-	var text strings.Builder
-	text.WriteString(hostBlock(p, ""))
 	var providers []provider
 	for _, role := range roles {
-		text.WriteString(plugin(t, p, tellers+role).block)
-		providers = append(providers, provider{name: role, plugin: tellers + role, config: "    key = " + quote(sensitive) + "\n    text = secret(\"odd\")",
+		providers = append(providers, provider{name: role, plugin: tells, config: "    where = " + quote(role) + "\n    key = " + quote(sensitive) + "\n    text = secret(\"odd\")",
 			body: "  restart {\n    intensity = 1000\n    backoff = \"10ms\"\n    backoff_max = \"20ms\"\n  }"})
 	}
-	file := p.Write(t, "providers.hcl", text.String()+blocks(t, p, providers...))
+	file := p.Write(t, "providers.hcl", hostBlock(p, "")+plugin(t, p, tells).block+blocks(t, p, providers...))
 	keep(t, p, file, "odd", keptOdd)
 	h := setting{flags: []string{"--log-level", "debug"}}.http(t, p, file)
 	c := dial(t, h)
