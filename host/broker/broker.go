@@ -147,6 +147,8 @@ type Options struct {
 	// Generation tells the ordinal of what a provider's process is made of, 0 where it
 	// is not known. Nil: it never is.
 	Generation func(slug string) int
+	// Redact takes secrets out of the host's own errors. Nil: it is left to who made them.
+	Redact func(string) string
 	// Places takes the folders of this machine out of an error for a caller who is not
 	// of it. Nil: they are told to everyone.
 	Places func(string) string
@@ -175,6 +177,9 @@ func New(opts Options) *Broker {
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Redact == nil {
+		opts.Redact = func(text string) string { return text }
 	}
 	if opts.Places == nil {
 		opts.Places = func(text string) string { return text }

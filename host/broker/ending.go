@@ -137,17 +137,22 @@ func notCurrent(ctx context.Context, t *catalog.Tool, in Instance, err error) Re
 	return end.reply()
 }
 
-// told is a reply as its caller may have it. Why something does not run may name files,
-// which are the business of who runs the host, and of nobody who calls from elsewhere. A
-// definition that a refusal shows stays as it is.
+// told is a reply as its caller may have it. Why something does not run is put together of
+// what servers and the system say, so that it is looked through once more for secrets; and
+// it may name files, which are the business of who runs the host, and of nobody who calls
+// from elsewhere. A definition that a refusal shows stays as it is.
 func (x *crossing) told(reply Reply) Reply {
 	switch reply.Outcome {
 	case Unavailable, Unknown, Cancelled:
-		if reply.Err != nil && x.call.Caller.Principal != access.Local {
-			own := *reply.Err
-			own.Message = x.opts.Places(own.Message)
-			reply.Err = &own
+		if reply.Err == nil {
+			return reply
 		}
+		own := *reply.Err
+		own.Message = x.opts.Redact(own.Message)
+		if x.call.Caller.Principal != access.Local {
+			own.Message = x.opts.Places(own.Message)
+		}
+		reply.Err = &own
 	}
 	return reply
 }

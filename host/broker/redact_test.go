@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drawbridge-mcp/drawbridge/host/access"
+	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/internal/redact"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
+	"github.com/drawbridge-mcp/drawbridge/host/supervise"
 )
 
 // cleaner knows the values of secret().
@@ -165,5 +168,25 @@ func TestSecretsAreTakenOutOfWhatIsInAFile(t *testing.T) {
 	}
 	if _, err := m.Payload().WriteTo(io.Discard); err == nil {
 		t.Error("the file of the message that it was made of is still open")
+	}
+}
+
+// TestAnErrorIsLookedThroughOnceMore: what is put together of several lines may make a
+// secret that was in none of them. Where files are is told to "local" alone.
+func TestAnErrorIsLookedThroughOnceMore(t *testing.T) {
+	f, b := newFake(t, map[string][]string{"shop": {"pay"}})
+	granted := access.New(access.Spec{Names: catalog.NamesPrefixed, Projects: []access.Project{{Name: "p", Grants: []*access.Grant{
+		{Project: "p", Principals: []string{"local", "ada"}, Provider: "shop", Tools: []string{"*"}},
+	}}}})
+	b.worlds.policy = func() *access.Policy { return granted }
+	b.opts.Redact = func(text string) string { return strings.ReplaceAll(text, "correct horse", "[redacted]") }
+	b.opts.Places = func(text string) string { return strings.ReplaceAll(text, "/var/state", "STATE_DIR") }
+	f.failing["shop"] = &supervise.Failure{Provider: "shop", Cause: "/var/state/x is correct\nhorse"}
+	for who, want := range map[string]string{"local": "/var/state/x is [redacted]", "ada": "STATE_DIR/x is [redacted]"} {
+		call := toolCall(t, `{"name":"shop_pay"}`)
+		call.Caller.Principal, call.Caller.Project = who, "p"
+		if reply := b.Call(t.Context(), call); reply.Err == nil || !strings.Contains(reply.Err.Message, want) {
+			t.Errorf("%s is told %+v, want %s", who, reply.Err, want)
+		}
 	}
 }

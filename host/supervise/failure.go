@@ -66,7 +66,7 @@ func Ended(subject string, s provider.ExitStatus) string {
 func LastLine(text string) string {
 	last := ""
 	for _, line := range slices.Backward(strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' })) {
-		line = clean(strings.TrimFunc(line, unicode.IsControl), maxLastLine)
+		line = clean(apart.Replace(strings.TrimFunc(line, unicode.IsControl)), maxLastLine)
 		if line != "" && !strings.HasPrefix(line, npmNotice) {
 			return line
 		}
@@ -74,6 +74,10 @@ func LastLine(text string) string {
 	}
 	return last
 }
+
+// apart keeps what a tab parts from being what a space parts: that may be a secret, which
+// nobody looks for any more.
+var apart = strings.NewReplacer("\t", "  ", "\v", "  ", "\f", "  ", "\u00a0", "  ")
 
 // npmNotice begins the lines in which npm tells of its own news.
 const npmNotice = "npm notice"

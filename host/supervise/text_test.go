@@ -44,6 +44,7 @@ func TestLastLine(t *testing.T) {
 		"":                         "",
 		" \n\r\n\t":                "",
 		"one\n\x00\n\x1b\n":        "one",
+		"correct\thorse battery":   "correct  horse battery",
 		"one":                      "one",
 		"one\ntwo\r\n\n \n":        "two",
 		"progress 1%\rprogress 2%": "progress 2%",

@@ -251,7 +251,7 @@ func (h *host) newBroker() *broker.Broker {
 	return broker.New(broker.Options{
 		Sessions: broker.Of(h.sessions), Catalog: h.catalog, Policy: h.gate.Policy, Lock: h.lock.Load, Providers: providers, Cleaner: h.cleaner, Artifacts: h.artifacts, Results: h.shapes, SpoolDir: h.run.Path,
 		ListWait: h.cfg.Host.ListWait, ShownDir: filepath.Join(h.cfg.Host.StateDir, shownFolder),
-		Journal: h.journal, CallIDs: h.callIDs, Generation: h.generation, Places: placesOf(h.cfg, h.run.Path), Logger: h.log,
+		Journal: h.journal, CallIDs: h.callIDs, Generation: h.generation, Redact: h.redactor.Text, Places: placesOf(h.cfg, h.run.Path), Logger: h.log,
 	})
 }
 

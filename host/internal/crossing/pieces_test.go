@@ -136,3 +136,36 @@ func TestC086_NoPieceOfASecret(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestC086_NoSpaceMakesASecret: where a text is made one line, what stood apart by a tab or
+// a line break stands apart by a space.
+func TestC086_NoSpaceMakesASecret(t *testing.T) {
+	const phrase = "correct horse battery staple"
+	p := hosttest.NewPlace(t)
+	file := config(t, p, "", provider{name: "fake", args: []string{"--tools", "exit,echo"}, config: `    env = { K = secret("phrase") }`,
+		body: "  restart {\n    intensity = 1000\n    backoff = \"10ms\"\n    backoff_max = \"20ms\"\n  }"},
+		provider{name: "dies", args: []string{"--stderr", "it is " + strings.ReplaceAll(phrase, " ", "\t"), "--exit-at-start", "3"}, body: "  restart {\n    intensity = 0\n  }"})
+	keep(t, p, file, "phrase", phrase)
+	h := setting{flags: []string{"--log-level", "debug"}}.http(t, p, file)
+	c := dial(t, h)
+	said := map[string]string{
+		"a crash": string(tool(t, c, "fake_exit", fmt.Sprintf(`{"stderr":%s,"code":7}`, encoded("panic: "+strings.ReplaceAll(phrase, " ", "\t")))).Raw),
+		"a start": string(tool(t, c, "dies_echo", "{}").Raw),
+	}
+	for where, text := range said {
+		if !strings.Contains(text, "battery") {
+			t.Errorf("%s does not tell what the server said: %s", where, text)
+		}
+	}
+	for _, args := range []string{"status", "status --json", "status dies", "status fake", "logs dies", "call dies echo", "tools", "doctor"} {
+		out, _ := p.Command(t, append(strings.Fields(args), "--config", file)...).CombinedOutput()
+		said[args] = string(out)
+	}
+	leave(t, c)
+	said["the log"] = h.Said()
+	for where, text := range said {
+		if i := strings.Index(text, phrase); i >= 0 {
+			t.Errorf("%s holds the secret: …%.200s…", where, text[max(0, i-100):])
+		}
+	}
+}
