@@ -234,10 +234,6 @@ func (x *crossing) read() (problem string) {
 	return ""
 }
 
-func (x *crossing) malformed(problem string) Reply {
-	return Reply{Outcome: Denied, Reason: "invalid_params", Err: &rpc.Error{Code: rpc.CodeInvalidParams, Message: problem}}
-}
-
 // resolve finds the tool of the exposed name in what the caller sees. A name that
 // no catalog knows starts the provider whose slug it carries, if the caller has
 // anything to do with it and it has listed nothing since the host runs: what is

@@ -157,6 +157,11 @@ func (x *crossing) told(reply Reply) Reply {
 	return reply
 }
 
+// malformed is the ending of a call that says too little, or something else.
+func (x *crossing) malformed(problem string) Reply {
+	return Reply{Outcome: Denied, Reason: "invalid_params", Err: &rpc.Error{Code: rpc.CodeInvalidParams, Message: problem}}
+}
+
 // unknownTool is one and the same for a tool that is not there and one that is
 // not the caller's.
 func unknownTool(exposed string) Reply {

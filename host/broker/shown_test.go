@@ -277,7 +277,9 @@ func TestClientsAreBoundedPerOwner(t *testing.T) {
 // what there is before anything runs; so is one of an owner that others pushed out. Who
 // belongs to an owner of whom nobody was forgotten is new.
 func TestWhoWasForgottenIsNotNew(t *testing.T) {
-	fresh := func(dir string) *recollections { return newRecollections(dir, slog.New(slog.DiscardHandler), Cleaner{}.text) }
+	fresh := func(dir string) *recollections {
+		return newRecollections(dir, slog.New(slog.DiscardHandler), Cleaner{}.text)
+	}
 	note := func(r *recollections, c Caller) {
 		r.of(c).change(func(m *remembered) *remembered { return m.with("t", &item{Digest: "a"}) })
 	}
