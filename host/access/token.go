@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/shared/wholefile"
 )
 
 // Local is the reserved principal: whoever speaks over stdio, and while no principal
@@ -94,20 +95,11 @@ func loadToken(path string) (*Token, error) {
 // createToken writes a new token beside path and links it there, so that nobody
 // sees half of it and the first of several hosts wins.
 func createToken(path string) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("token: %w", err)
 	}
-	f, err := os.CreateTemp(dir, tokenFile+".*") // made with 0600
-	if err != nil {
-		return fmt.Errorf("token: %w", err)
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(NewSecret() + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("token: %w", err)
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := wholefile.Create(path, []byte(NewSecret()+"\n"), wholefile.Options{Synced: true})
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("token: %w", err)
 	}
 	return nil

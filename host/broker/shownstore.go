@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"sync/atomic"
 	"time"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/wholefile"
 )
 
 const (
@@ -179,20 +181,9 @@ func (s *shownStore) replace(path string, k clientKey, r *remembered) error {
 	if newOwner != nil {
 		s.pruneOwners(dir)
 	}
-	tmp, err := os.CreateTemp(dir, "tmp.*") // made with 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.WriteString(shownMagic + checksum(body) + "\n")
-	if err == nil {
-		_, err = tmp.Write(body)
-	}
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		return err
-	}
 	_, statErr := os.Lstat(path)
-	if err := os.Rename(tmp.Name(), path); err != nil {
+	text := append([]byte(shownMagic+checksum(body)+"\n"), body...)
+	if err := wholefile.Write(path, text, wholefile.Options{Prefix: "tmp."}); err != nil {
 		return err
 	}
 	if statErr != nil {

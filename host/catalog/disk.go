@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/wholefile"
 )
 
 // Why a file holds no catalog that can be used.
@@ -142,18 +144,7 @@ func writeFile(dir, path string, text []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, newPrefix+"*") // made with 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return wholefile.Write(path, text, wholefile.Options{Prefix: newPrefix})
 }
 
 // prune removes the files of identities that have not been used for longest, and

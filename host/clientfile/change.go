@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/wholefile"
 )
 
 var (
@@ -219,20 +221,15 @@ func replace(path string, before, after []byte) error {
 			return ErrReadOnly
 		}
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	beside, err := wholefile.Prepare(path, after, wholefile.Options{Mode: mode, Synced: true})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // gone, where it was renamed
-	_, err = temp.Write(after)
-	err = errors.Join(err, temp.Chmod(mode), temp.Sync(), temp.Close())
-	if err != nil {
-		return err
-	}
+	defer beside.Discard()
 	if err := unchanged(path, before); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), path)
+	return beside.Replace()
 }
 
 // writable says whether a file may be written, though another could be put in its place: who

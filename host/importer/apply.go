@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/wholefile"
 )
 
 // ErrChanged says that the file was changed while it was being added to.
@@ -57,7 +59,7 @@ func (m *Merged) Apply() (written bool, kept []string, err error) {
 		if place, err = m.prepare(); err != nil {
 			return false, nil, err
 		}
-		defer place.discard()
+		defer place.Discard()
 	}
 	for _, c := range m.credentials {
 		if err := m.store.Set(c.Name, []byte(c.Value)); err != nil {
@@ -77,7 +79,10 @@ func (m *Merged) Apply() (written bool, kept []string, err error) {
 }
 
 // placing is a new file beside the one that it is to replace.
-type placing struct{ temp, path string }
+type placing struct {
+	*wholefile.New
+	path string
+}
 
 // prepare writes the new text beside the file.
 func (m *Merged) prepare() (*placing, error) {
@@ -99,17 +104,11 @@ func (m *Merged) prepare() (*placing, error) {
 	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
 		return nil, fmt.Errorf("%s: its folder cannot be made: %w", path, cause(err))
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".drawbridge-*.tmp")
+	beside, err := wholefile.Prepare(path, m.New, wholefile.Options{Prefix: ".drawbridge-", Mode: mode, Synced: true})
 	if err != nil {
 		return nil, fmt.Errorf("%s: it cannot be written: %w", path, cause(err))
 	}
-	p := &placing{temp: f.Name(), path: path}
-	_, err = f.Write(m.New)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		p.discard()
-		return nil, fmt.Errorf("%s: it cannot be written: %w", path, cause(err))
-	}
-	return p, nil
+	return &placing{beside, path}, nil
 }
 
 // put renames the new file over the old one, if that is still what it was.
@@ -121,21 +120,10 @@ func (p *placing) put(old []byte) error {
 	if (now == nil) != (old == nil) || !bytes.Equal(now, old) {
 		return fmt.Errorf("%s: %w", p.path, ErrChanged)
 	}
-	if err := os.Rename(p.temp, p.path); err != nil {
+	if err := p.Replace(); err != nil {
 		return fmt.Errorf("%s: it cannot be replaced: %w", p.path, cause(err))
 	}
-	p.temp = ""
-	if dir, err := os.Open(filepath.Dir(p.path)); err == nil {
-		_ = dir.Sync() // some systems cannot; the file is in place all the same
-		_ = dir.Close()
-	}
 	return nil
-}
-
-func (p *placing) discard() {
-	if p.temp != "" {
-		_ = os.Remove(p.temp)
-	}
 }
 
 // cause is what the system said, without the path it said it of.

@@ -2,15 +2,15 @@ package lock
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/wholefile"
 )
 
 const heading = `# What has been looked at and approved: the checksums of plugins and the digests of
@@ -51,25 +51,12 @@ func (f *File) Bytes() []byte {
 
 // Write puts the file at path, whole or not at all. Where a link stands there, it goes
 // where that leads.
-func (f *File) Write(path string) (err error) {
+func (f *File) Write(path string) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("lock file: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(tmp.Name())
-		}
-	}()
-	_, err = tmp.Write(f.Bytes())
 	// It holds nothing private, and others who build from the same tree read it.
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return fmt.Errorf("lock file: %w", err)
-	}
-	if err = os.Rename(tmp.Name(), path); err != nil {
+	if err := wholefile.Write(path, f.Bytes(), wholefile.Options{Mode: 0o644, Synced: true}); err != nil {
 		return fmt.Errorf("lock file: %w", err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/drawbridge-mcp/drawbridge/host/catalog"
 	"github.com/drawbridge-mcp/drawbridge/host/lock"
+	"github.com/drawbridge-mcp/drawbridge/shared/wholefile"
 )
 
 const (
@@ -41,7 +41,7 @@ type Definitions struct {
 }
 
 // Put keeps a definition under its digest.
-func (d Definitions) Put(t *catalog.Tool) (err error) {
+func (d Definitions) Put(t *catalog.Tool) error {
 	path, ok := d.path(t.Digest)
 	if !ok {
 		return fmt.Errorf("definition of %s: %q is no digest", t.Name, t.Digest)
@@ -54,20 +54,10 @@ func (d Definitions) Put(t *catalog.Tool) (err error) {
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return fmt.Errorf("definition of %s: %w", t.Name, err)
 	}
-	f, err := os.CreateTemp(d.Dir, partPrefix+"*")
-	if err != nil {
+	if err := wholefile.Write(path, t.Raw, wholefile.Options{Prefix: partPrefix}); err != nil {
 		return fmt.Errorf("definition of %s: %w", t.Name, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(t.Raw)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
+	return nil
 }
 
 // Get is the definition of a digest, nil where it is not there or not itself.

@@ -50,7 +50,7 @@ func Generation(dir, slug, fingerprint string) (int, error) {
 		if len(known) > 0 {
 			next = known[len(known)-1] + 1
 		}
-		if err := publish(folder, ordinal(folder, next), fingerprint+"\n"); err != nil {
+		if err := publish(ordinal(folder, next), fingerprint+"\n"); err != nil {
 			return 0, fmt.Errorf("generations of %s: %w", slug, err)
 		}
 		for len(known) >= keptGenerations {

@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/wholefile"
 )
 
 // What is wrong with a key file that is there already.
@@ -76,29 +78,19 @@ func loadKey(path string) (Key, error) {
 func createKey(path string) error {
 	secret := make([]byte, keySize)
 	_, _ = rand.Read(secret) // never fails
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return publish(dir, path, base64.RawURLEncoding.EncodeToString(secret)+"\n")
+	return publish(path, base64.RawURLEncoding.EncodeToString(secret)+"\n")
 }
 
-// publish makes a file (0600) that is there whole or not at all, and leaves one
-// alone that is there already.
-func publish(dir, path, text string) error {
-	f, err := os.CreateTemp(dir, ".new-*") // made with 0600
-	if err != nil {
-		return err
+// publish makes a file of its user's alone, and leaves one alone that is there already.
+func publish(path, text string) error {
+	err := wholefile.Create(path, []byte(text), wholefile.Options{Prefix: ".new-", Synced: true})
+	if errors.Is(err, fs.ErrExist) {
+		return nil
 	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
+	return err
 }
 
 // Sum is the HMAC-SHA-256, in hex, of parts for a purpose. Sums of two purposes

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/drawbridge-mcp/drawbridge/shared/wholefile"
 )
 
 const (
@@ -145,16 +147,8 @@ func (s *Store) Set(name string, value []byte) error {
 		return err
 	}
 	s.sweep()
-	f, err := os.CreateTemp(s.dir, temporary+"*") // made with 0600
-	if err != nil {
-		return fmt.Errorf("secret store: %w", err)
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(entry{name: name, set: time.Now(), value: value}.text())
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("secret store: %w", err)
-	}
-	if err := os.Rename(f.Name(), s.path(name)); err != nil {
+	text := entry{name: name, set: time.Now(), value: value}.text()
+	if err := wholefile.Write(s.path(name), text, wholefile.Options{Prefix: temporary, Synced: true}); err != nil {
 		return fmt.Errorf("secret store: %w", err)
 	}
 	return s.sync()
