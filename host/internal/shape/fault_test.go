@@ -45,7 +45,7 @@ func TestNoFalseFault(t *testing.T) {
 		`{"items":[true]}`, `{"exclusiveMinimum":true}`, `{"pattern":"("}`, `{"if":1}`,
 		`{"$defs":{"unused":{"type":"x"}}}`,
 		`{"$ref":"#/definitions/a","type":"x","definitions":{"a":true}}`,
-		`{"$ref":"other#/a"}`, `{"$ref":"#a"}`, `{"$ref":"#/%zz"}`, `{"$ref":"#/$defs/a%20b"}`,
+		`{"$ref":"other#/a"}`, `{"$ref":"#a"}`, `{"$ref":"#/%zz"}`, `{"$ref":"#/$defs/a%20b"}`, `{"$ref":"#/"}`,
 		`{"items":{"$id":"x","$ref":"#/$defs/a"}}`,
 		`{"enum":[{"type":"x","$ref":"#/nowhere"}],"default":{"type":"x"}}`,
 		`{"properties":{"type":{"type":"string"},"$ref":{"type":"string"}}}`,

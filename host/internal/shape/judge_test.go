@@ -143,6 +143,8 @@ func TestNoFalseWarning(t *testing.T) {
 		{`{` + old + `"prefixItems":[true],"items":{"type":"string"}}`, `[1]`},
 		{`{` + oldest + `"const":1}`, `2`},
 		{`{` + oldest + `"properties":{"a":false}}`, `{"a":1}`},
+		{`{` + oldest + `"not":{"type":"integer"}}`, `1.0`},
+		{`{` + oldest + `"oneOf":[{"type":["string","integer"]},{"type":"number"}]}`, `1e0`},
 		{`{"$schema":"http://json-schema.org/draft-03/schema#","type":"any"}`, `2`},
 		{`{"$schema":"https://example.com/my-own","type":"string"}`, `2`},
 		{`{"$schema":7,"type":"string"}`, `2`},

@@ -61,7 +61,7 @@ func (t *trial) kind(r rule) (verdict, *clash) {
 		if name.kind != '"' || !t.spend(len(name.text)) {
 			return maybe, nil
 		}
-		best = max(best, r.value.is(name.text))
+		best = max(best, t.is(r.value, name.text))
 	}
 	switch {
 	case len(names) == 0:
@@ -79,12 +79,16 @@ func (t *trial) kind(r rule) (verdict, *clash) {
 }
 
 // is says whether a value is of a type.
-func (n *node) is(typeName string) verdict {
+func (t *trial) is(n *node, typeName string) verdict {
 	switch {
 	case !slices.Contains(types, typeName):
 		return maybe
 	case typeName == "integer" && n.kind == '0':
-		return integer(n.text)
+		got := integer(n.text)
+		if got == yes && t.schema.dialect == draft4 && strings.ContainsAny(n.text, ".eE") {
+			return maybe // 1.0 was none yet
+		}
+		return got
 	case typeName == n.kindName():
 		return yes
 	}

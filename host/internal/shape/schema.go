@@ -174,7 +174,7 @@ func (s *Schema) lead(from *node, pointer string) {
 	target := s.root.at(plain)
 	switch {
 	case target == nil:
-		if strings.ContainsAny(pointer, "%~") {
+		if strings.ContainsAny(pointer, "%~") || pointer == "/" {
 			return // not all readers resolve these alike
 		}
 	case target.isSchema() && !s.places[target]:
