@@ -34,8 +34,9 @@ var dialects = map[string]dialect{
 // Schema is a schema that values can be held against. It is immutable.
 type Schema struct {
 	root    *node
-	nodes   int
 	dialect dialect
+	// size is what it takes to keep it: a value, or stepBytes of text, is one.
+	size int
 	// places are the values in it that are schemas themselves.
 	places map[*node]bool
 	// targets are where the references of schemas lead, by the schema; for one that
@@ -55,7 +56,7 @@ func Compile(raw []byte) (*Schema, *Fault) {
 	if root == nil {
 		return nil, nil
 	}
-	s := &Schema{root: root, nodes: nodes, places: map[*node]bool{}, targets: map[*node]*node{}}
+	s := &Schema{root: root, size: nodes + len(raw)/stepBytes, places: map[*node]bool{}, targets: map[*node]*node{}}
 	if !s.named() {
 		return nil, nil
 	}
@@ -73,12 +74,12 @@ func Compile(raw []byte) (*Schema, *Fault) {
 	return s, nil
 }
 
-// cost is what it takes to keep a schema, in values.
+// cost is what it takes to keep a schema, or that there is none.
 func (s *Schema) cost() int {
 	if s == nil {
 		return 1
 	}
-	return s.nodes
+	return s.size
 }
 
 // named finds the dialect; false for one that is not known.

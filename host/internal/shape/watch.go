@@ -17,7 +17,7 @@ const (
 	mostAnswers = 32
 	// mostName is the longest name of a tool that is looked at and told.
 	mostName = 256
-	// mostCompiled bounds the schemas that are kept for the next answer: the values in
+	// mostCompiled bounds the schemas that are kept for the next answer: the cost of
 	// all of them.
 	mostCompiled = 2 * maxNodes
 )
@@ -40,7 +40,7 @@ type Watch struct {
 	ended           sync.WaitGroup
 
 	// compiled are schemas by digest, nil for one that nothing can be held against;
-	// size is how many values they have. They are the goroutine's.
+	// size is what they cost. They are the goroutine's.
 	compiled map[string]*Schema
 	size     int
 }

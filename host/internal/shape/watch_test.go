@@ -92,8 +92,26 @@ func TestWatchIsBounded(t *testing.T) {
 		w.Answered("r", "tool", fmt.Sprint(i), []byte(typed), []byte(`{}`))
 		w.ended.Wait()
 		if w.size > mostCompiled || len(w.compiled) > mostCompiled {
-			t.Fatalf("%d schemas of %d values are kept", len(w.compiled), w.size)
+			t.Fatalf("%d schemas that cost %d are kept", len(w.compiled), w.size)
 		}
+	}
+}
+
+// TestKeptTextIsBounded: a schema of few values may be long.
+func TestKeptTextIsBounded(t *testing.T) {
+	w, _ := watched()
+	defer w.Close()
+	const length = MaxSchema / 2
+	schema := []byte(`{"description":"` + strings.Repeat("a", length) + `"}`)
+	for i := range 3 * mostCompiled * stepBytes / length {
+		w.Answered("p", "tool", fmt.Sprint(i), schema, []byte(`{}`))
+		w.ended.Wait()
+		if kept := len(w.compiled) * length; kept > mostCompiled*stepBytes {
+			t.Fatalf("%d schemas of %d bytes are kept", len(w.compiled), kept)
+		}
+	}
+	if len(w.compiled) == 0 {
+		t.Error("none is kept")
 	}
 }
 
