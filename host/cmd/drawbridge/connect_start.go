@@ -63,13 +63,10 @@ func (j *joiner) startHost(ctx context.Context) (*control.Client, error) {
 		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
 	defer log.Close()
-	var before int64
-	if info, err := log.Stat(); err == nil {
-		before = info.Size()
-	}
+	before := logged(log)
 	path := canonical(cfg.Path)
 	// Its folder is not the client's, which may want to be moved.
-	ended, pid, err := launched([]string{"serve", "--config", path, "--log-level", j.g.logLevel}, filepath.Dir(path), log)
+	ended, pid, err := launched([]string{"serve", "--config", path, "--log-level", j.g.logLevel}, filepath.Dir(path), log, before)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
@@ -111,14 +108,20 @@ func (j *joiner) awaitHost(ctx context.Context, ended <-chan struct{}, log *os.F
 	}
 }
 
-// lastLine is the last of what was written to a log from an offset on.
-func lastLine(log *os.File, from int64) string {
+// logged is how much a log has; 0 where that is not to be had.
+func logged(log *os.File) int64 {
 	info, err := log.Stat()
 	if err != nil {
-		return ""
+		return 0
 	}
-	from = max(from, info.Size()-maxReason)
-	text, err := io.ReadAll(io.NewSectionReader(log, from, info.Size()-from))
+	return info.Size()
+}
+
+// lastLine is the last of what was written to a log from an offset on.
+func lastLine(log *os.File, from int64) string {
+	size := logged(log)
+	from = max(from, size-maxReason)
+	text, err := io.ReadAll(io.NewSectionReader(log, from, size-from))
 	if err != nil {
 		return ""
 	}

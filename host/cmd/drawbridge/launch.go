@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,9 +39,9 @@ func launch(args []string) int {
 	return exitOK
 }
 
-// launched has a process started by one that ends then. Its output goes to a log; ended is
-// closed when it has ended.
-func launched(args []string, dir string, log *os.File) (ended <-chan struct{}, pid int, err error) {
+// launched has a process started by one that ends then. Its output goes to a log, of which
+// what it had before is not its own; ended is closed when it has ended.
+func launched(args []string, dir string, log *os.File, before int64) (ended <-chan struct{}, pid int, err error) {
 	cmd, err := itself(append([]string{launchCommand}, args...))
 	if err != nil {
 		return nil, 0, err
@@ -53,6 +54,9 @@ func launched(args []string, dir string, log *os.File) (ended <-chan struct{}, p
 	detach(cmd)
 	said, err := cmd.Output()
 	_ = held.Close()
+	if why := lastLine(log, before); err != nil && why != "" {
+		err = errors.New(why)
+	}
 	if err == nil {
 		pid, err = strconv.Atoi(strings.TrimSpace(string(said)))
 	}
