@@ -117,7 +117,7 @@ func (x *examination) examine(ctx context.Context) {
 	if valid && x.facts.Temp == "" {
 		x.providers(ctx, running)
 	}
-	x.secrets()
+	x.secrets(valid)
 }
 
 // readConfig finds and reads the configuration, and returns its path as hosts have

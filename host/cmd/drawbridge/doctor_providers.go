@@ -195,8 +195,9 @@ func (u *secretUse) record(ask config.Lookup) config.Lookup {
 	}
 }
 
-// secrets says which secrets are there of those that providers name.
-func (x *examination) secrets() {
+// secrets says which secrets are there of those that providers name; of a valid
+// configuration also which are there for nothing.
+func (x *examination) secrets(valid bool) {
 	s := &doctor.Secrets{Unusable: map[string]string{}}
 	x.facts.Secrets = s
 	for name, found := range x.used.asked {
@@ -211,7 +212,7 @@ func (x *examination) secrets() {
 	}
 	slices.Sort(s.Present)
 	slices.Sort(s.Missing)
-	if x.facts.Config.Disabled > 0 || len(x.facts.Plugins) > 0 || x.cfg.Host.StateDir == "" {
+	if !valid || x.facts.Config.Disabled > 0 || len(x.facts.Plugins) > 0 || x.cfg.Host.StateDir == "" {
 		return // a provider that was not asked may name the others
 	}
 	entries, _ := secretstore.In(x.cfg.Host.StateDir).List() // what it holds besides is told where it is needed
