@@ -42,9 +42,7 @@ func (j *joiner) startHost(ctx context.Context) (*control.Client, error) {
 		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
 	if diags.HasErrors() {
-		for _, d := range diags.Errs() {
-			return nil, fmt.Errorf("%w: %s; `drawbridge validate` shows all that is wrong", errNotStarted, j.g.std.redactor.Text(d.Error()))
-		}
+		return nil, fmt.Errorf("%w: %s; `drawbridge validate` shows all that is wrong", errNotStarted, j.g.std.redactor.Text(firstError(diags)))
 	}
 	state := cfg.Host.StateDir
 	if err := os.MkdirAll(state, 0o700); err != nil {

@@ -226,6 +226,14 @@ func clauseOf(d *hcl.Diagnostic) string {
 	return d.Summary + ": " + d.Detail
 }
 
+// placed is clauseOf with the diagnostic's place before it, where it has one.
+func placed(d *hcl.Diagnostic) string {
+	if d.Subject == nil {
+		return clauseOf(d)
+	}
+	return place(d.Subject, *d.Subject) + ": " + clauseOf(d)
+}
+
 // place is file:line of a diagnostic, or of the provider's block.
 func place(at *hcl.Range, block hcl.Range) string {
 	if at == nil {

@@ -30,7 +30,7 @@ func (g *globals) reload(h *host, path string) {
 func firstError(diags hcl.Diagnostics) string {
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
-			return place(d.Subject, hcl.Range{}) + ": " + d.Summary
+			return placed(d)
 		}
 	}
 	return ""

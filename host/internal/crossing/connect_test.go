@@ -380,11 +380,15 @@ func TestConnectSaysWhyItCannotStart(t *testing.T) {
 	t.Parallel()
 	p := hosttest.NewPlace(t)
 	for name, c := range map[string]struct{ text, want string }{
+		"no file":           {"", "could not be started: Configuration not readable"},
 		"a mistake":         {"host {\n  nonsense = 1\n}\n", "nonsense"},
 		"an address in use": {fmt.Sprintf("host {\n  state_dir = %s\n  http {\n    listen = %q\n  }\n}\n", quote(p.Path("state")), busy(t)), "address already in use"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := p.Write(t, "bad.hcl", c.text)
+			path := p.Path("nowhere.hcl")
+			if c.text != "" {
+				path = p.Write(t, "bad.hcl", c.text)
+			}
 			client := connector(t, p, path, "--start")
 			defer client.Close(t)
 			e := errorOf(t, client.Request(t, "initialize", hosttest.Initialize))
