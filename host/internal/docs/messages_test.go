@@ -20,20 +20,7 @@ const manual = "docs/troubleshoot/"
 // TestEveryMessageHasARemedy compares what the code can say is wrong with the pages, in
 // both directions: a text without a row fails, and so does a row whose text is gone.
 //
-// It begins where people, models and clients are told something (told, shown and givers
-// in seeds_test.go: errors, diagnostics with their details, what is written to standard
-// error and logged as a warning or an error, the errors of JSON-RPC, HTTP and gRPC, what
-// doctor finds and advises, what an import says of an entry, why access is denied) and
-// goes back through variables, fields, parameters and results to the texts that may end
-// there. Constants are resolved; what is put together of pieces is found as a whole with
-// "…" for what is only known when it is printed, and its pieces by themselves where they
-// have two words.
-//
-// A format in which nothing else stands ("%w: %w"), or no word that says something, only
-// joins texts that have rows of their own. What the operating system and servers say
-// stands behind a "…"; what HCL and the flags' parser say by themselves has tables and
-// tests of its own (language_test.go, host/cmd/drawbridge/docs_test.go); what an
-// attribute is for, which a message about its absence repeats, is in docs/reference.
+// doc.go says what is collected, what is left out, and what to do when it fails.
 func TestEveryMessageHasARemedy(t *testing.T) {
 	printed := printed(t)
 	for _, problem := range compare(printed, rows(t)) {
