@@ -285,7 +285,7 @@ func (s *scope) sift(diags hcl.Diagnostics) (wrong, missing hcl.Diagnostics) {
 // password without its quotes reads as the name of a variable.
 var reworded = map[string]string{
 	"Unknown variable":                 "There is no such variable. Text is written in quotes; the variables are path.config and path.home.",
-	"Unsupported attribute":            "There is no such attribute here. The variables are path.config and path.home.",
+	"Unsupported attribute":            "There is no such attribute here. The variables are path.config and, where this process has a home folder, path.home.",
 	"Invalid index":                    "There is no such element.",
 	"Invalid multi-line string":        "The quote that opens on this line is not closed on it. Text of several lines is written <<-EOT … EOT.",
 	"Invalid template control keyword": "After %{ a template directive is expected. To have these two characters as text, write %%{.",
