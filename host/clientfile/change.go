@@ -217,7 +217,7 @@ func replace(path string, before, after []byte) error {
 	path = resolved(path)
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
-		if mode = info.Mode().Perm(); !writable(path, mode) {
+		if mode = info.Mode().Perm(); !wholefile.Writable(path, mode) {
 			return ErrReadOnly
 		}
 	}
@@ -230,17 +230,6 @@ func replace(path string, before, after []byte) error {
 		return err
 	}
 	return beside.Replace()
-}
-
-// writable says whether a file may be written, though another could be put in its place: who
-// may do the one need not want the other. A file that is meant to be left alone is, by root
-// too.
-func writable(path string, mode fs.FileMode) bool {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return false
-	}
-	return f.Close() == nil && mode&0o200 != 0
 }
 
 // unchanged says whether a file still holds a text, nil for none.

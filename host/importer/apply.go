@@ -92,12 +92,7 @@ func (m *Merged) prepare() (*placing, error) {
 	}
 	mode := fs.FileMode(fileMode)
 	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err == nil {
-			err = f.Close()
-		}
-		if err != nil || mode&0o200 == 0 {
+		if mode = info.Mode().Perm(); !wholefile.Writable(path, mode) {
 			return nil, fmt.Errorf("%s: it may not be written by this user", path)
 		}
 	}

@@ -95,6 +95,17 @@ func (n *New) sync() {
 	}
 }
 
+// Writable says whether the regular file at path, which has these rights, may be written.
+// Another can be put in the place of one that may not: who may do the one need not want
+// the other. A file that is meant to be left alone is, by root too.
+func Writable(path string, mode fs.FileMode) bool {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil && mode&0o200 != 0
+}
+
 // Write puts a text into the place at path, and whatever is there out of it.
 func Write(path string, text []byte, o Options) error {
 	return place(path, text, o, (*New).Replace)

@@ -121,3 +121,19 @@ func TestErrors(t *testing.T) {
 		t.Errorf("the folder holds %s", got)
 	}
 }
+
+// TestWritable: a file without the right to write is left alone, by root too.
+func TestWritable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	for mode, want := range map[fs.FileMode]bool{0o600: true, 0o400: false} {
+		if err := Write(path, nil, Options{Mode: mode}); err != nil {
+			t.Fatal(err)
+		}
+		if got := Writable(path, mode); got != want {
+			t.Errorf("%v: %v", mode, got)
+		}
+	}
+	if Writable(filepath.Dir(path), 0o700) {
+		t.Error("a folder may be written")
+	}
+}
