@@ -58,10 +58,11 @@ type Grant struct {
 	Resources, Prompts, Methods, ServerRequests []string
 	// Rate bounds the calls of each principal; zero does not.
 	Rate Rate
-	// Nth tells grants apart that give the same principals of the same provider the
-	// same rate: which of these, in the order of the files, it is. It holds where a
-	// file is changed elsewhere, and so what is left of a rate.
-	Nth int
+	// RateOf names what the rate is of: the provider, the principals and the rate
+	// itself, and which one it is, in the order of the files, of the grants that are
+	// alike in these. It holds where a file is changed elsewhere, and so does what is
+	// left of the rate.
+	RateOf string
 	// Where is the place of the block, file:line.
 	Where string
 }
@@ -107,16 +108,18 @@ func From(cfg *config.Config) Spec {
 	}
 	for _, p := range cfg.Projects {
 		project := Project{Name: p.Name, Names: p.Names, NameMax: p.NameMax}
-		equal := map[string]int{}
+		alike := map[string]int{}
 		for _, g := range p.Grants {
 			var rate Rate
+			var of string
 			if g.Rate != "" { // checked when it was read
 				rate.Calls, rate.Per, _ = config.ParseRate(g.Rate)
+				like := fmt.Sprintf("%q %q %v", g.Provider, slices.Sorted(slices.Values(g.Principals)), rate)
+				of = fmt.Sprintf("%s %d", like, alike[like])
+				alike[like]++
 			}
-			like := fmt.Sprintf("%q %q %v", g.Provider, slices.Sorted(slices.Values(g.Principals)), rate)
-			equal[like]++
 			project.Grants = append(project.Grants, &Grant{
-				Rate: rate, Nth: equal[like] - 1,
+				Rate: rate, RateOf: of,
 				Project: p.Name, Principals: g.Principals, Provider: g.Provider, Tools: g.Tools, Except: g.Except,
 				Resources: g.Resources, Prompts: g.Prompts, Methods: g.Methods, ServerRequests: g.ServerRequests,
 				Where: fmt.Sprintf("%s:%d", g.Range.Filename, g.Range.Start.Line),

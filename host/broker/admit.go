@@ -65,19 +65,17 @@ type rates struct {
 	all map[rateKey]*rate.Limiter
 }
 
-// rateKey is whose rate it is, and of what. There are no more than grants name.
+// rateKey is whose rate it is, and of which grant: access.Grant.RateOf. There are no
+// more than grants name.
 type rateKey struct {
 	owner
-	provider string
-	rate     access.Rate
-	// nth tells grants of one rate apart: two of them are two rates.
-	nth int
+	of string
 }
 
 // take uses one call of a grant's rate, and returns how long the caller would have
 // to wait for it, 0 for a call that was taken.
 func (r *rates) take(c Caller, g *access.Grant, now time.Time) time.Duration {
-	key := rateKey{owner{c.Principal, c.Project}, g.Provider, g.Rate, g.Nth}
+	key := rateKey{owner{c.Principal, c.Project}, g.RateOf}
 	r.mu.Lock()
 	limiter := r.all[key]
 	if limiter == nil {

@@ -62,6 +62,11 @@ func TestARateOutlivesAReload(t *testing.T) {
 	if take(policyOf(t, others+two), "pay") {
 		t.Error("a rate that was used up begins anew when another principal gets the same")
 	}
+	// A grant that ann has with another is not the one that she has alone.
+	shared := "  grant {\n    principals = [\"ann\", \"local\"]\n    provider = \"shop\"\n    tools = [\"add\"]\n    rate = \"1/1h\"\n  }\n"
+	if !take(policyOf(t, two+shared), "add") {
+		t.Error("the rate of one grant is used up by calls of another, which has other principals")
+	}
 	changed, passed := policyOf(t, grant(`"pay"`, "2/1h")), 0
 	for range 4 {
 		if take(changed, "pay") {
