@@ -362,6 +362,19 @@ func TestPartsOfOneResultCostEachOtherNothing(t *testing.T) {
 	}
 }
 
+// TestAPartThatDoesNotFitBesideTheOthersRemovesNothing: it is not kept, whatever goes.
+func TestAPartThatDoesNotFitBesideTheOthersRemovesNothing(t *testing.T) {
+	s, _ := newStore(t, 25_000)
+	old := put(t, s, origin, strings.Repeat("o", 4000))
+	out := shorten(t, s, result(`"content":[{"type":"text","text":"`+strings.Repeat("a", 18_000)+`"},{"type":"text","text":"`+strings.Repeat("b", 10_000)+`"}]`), Bounds{Inline: 4096})
+	if out == nil || !errors.Is(out.Lost, ErrQuota) || len(out.Kept) != 1 {
+		t.Fatalf("shortened: %+v", out)
+	}
+	if _, err := s.Stat(origin.Principal, old.ID); err != nil {
+		t.Errorf("an older one has gone for nothing: %v", err)
+	}
+}
+
 // TestWhyAPartIsNotKeptTellsNoPath: the result goes to whoever called.
 func TestWhyAPartIsNotKeptTellsNoPath(t *testing.T) {
 	s, _ := newStore(t, 1<<20)

@@ -119,42 +119,42 @@ type kept struct {
 }
 
 // makeRoom removes the oldest artifacts until one of size fits, in bytes and in number.
-// Those to be spared stay. The lock is held.
+// Those to be spared stay, and where it does not fit beside them all others do too. The
+// lock is held.
 func (s *Store) makeRoom(size int64, spare []Record) error {
 	entries, err := os.ReadDir(s.opts.Dir)
 	if err != nil {
 		return err
 	}
-	var all []kept
-	total := size
+	var old []kept // those that may go
+	total, count := size, 0
+	stay, spared := size, 0
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), dataEnding)
 		if !ok || !validID(id) || e.IsDir() { // none of ours
 			continue
 		}
-		if info, err := e.Info(); err == nil {
-			all = append(all, kept{id, info.Size(), info.ModTime()})
-			total += info.Size()
+		info, err := e.Info()
+		if err != nil {
+			continue // it is gone by itself
+		}
+		total, count = total+info.Size(), count+1
+		if slices.ContainsFunc(spare, func(r Record) bool { return r.ID == id }) {
+			stay, spared = stay+info.Size(), spared+1
+		} else {
+			old = append(old, kept{id, info.Size(), info.ModTime()})
 		}
 	}
-	slices.SortFunc(all, func(a, b kept) int { return a.since.Compare(b.since) })
-	left := len(all)
-	for _, k := range all {
-		if total <= s.opts.Quota && left < s.most {
-			return nil
-		}
-		if slices.ContainsFunc(spare, func(r Record) bool { return r.ID == k.id }) {
-			continue
-		}
-		if err := s.remove(k.id); err != nil {
+	if stay > s.opts.Quota || spared >= s.most {
+		return errSpared
+	}
+	slices.SortFunc(old, func(a, b kept) int { return a.since.Compare(b.since) })
+	for ; total > s.opts.Quota || count >= s.most; old = old[1:] {
+		if err := s.remove(old[0].id); err != nil {
 			return err
 		}
-		s.opts.Logger.Info("artifact removed to make room", "artifact", k.id, "bytes", k.size)
-		total -= k.size
-		left--
-	}
-	if total > s.opts.Quota || left >= s.most {
-		return errSpared
+		s.opts.Logger.Info("artifact removed to make room", "artifact", old[0].id, "bytes", old[0].size)
+		total, count = total-old[0].size, count-1
 	}
 	return nil
 }
