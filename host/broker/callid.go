@@ -71,12 +71,16 @@ func (x *crossing) repeated(ctx context.Context, t *catalog.Tool) *Reply {
 	if !x.numbered() {
 		return nil
 	}
+	known, err := x.lookUp(ctx, t)
+	return x.notFree(ctx, t, known, err)
+}
+
+func (x *crossing) lookUp(ctx context.Context, t *catalog.Tool) (journal.Known, error) {
 	b, err := x.binding(t)
 	if err != nil {
-		return x.notFree(ctx, t, journal.Known{}, err)
+		return journal.Known{}, err
 	}
-	known, err := x.opts.CallIDs.Lookup(ctx, x.entry.CallID, b)
-	return x.notFree(ctx, t, known, err)
+	return x.opts.CallIDs.Lookup(ctx, x.entry.CallID, b)
 }
 
 // repeatedOfGone is repeated for a tool that the caller does not see any more: what ran
@@ -95,15 +99,15 @@ func (x *crossing) repeatedOfGone(ctx context.Context) *Reply {
 	if !x.worlds.world().admits(x.call.Caller, t.Provider, t.Name) {
 		return nil
 	}
-	b, err := x.binding(t)
-	if err != nil {
-		return x.notFree(ctx, t, journal.Known{}, err)
-	}
-	known, err := x.opts.CallIDs.Lookup(ctx, x.entry.CallID, b)
+	known, err := x.lookUp(ctx, t)
 	if errors.Is(err, journal.ErrCallIDReused) {
 		return nil
 	}
-	return x.notFree(ctx, t, known, err)
+	reply := x.notFree(ctx, t, known, err)
+	if reply != nil {
+		x.entry.Digest, x.audit = "", "" // of the refusal that it would have been
+	}
+	return reply
 }
 
 // claim takes the id for this call, which is about to be sent.
@@ -123,8 +127,8 @@ func (x *crossing) claim(ctx context.Context, t *catalog.Tool) error {
 	return nil
 }
 
-// unclaim says of a claimed id what became of its call, before that is written down
-// and before the caller hears of it. It is done also where the caller is gone.
+// unclaim says of a claimed id what became of its call, once that is written down and
+// before the caller hears of it. It is done also where the caller is gone.
 func (x *crossing) unclaim(ctx context.Context, reply *Reply, end journal.End) {
 	if !x.claimed {
 		return

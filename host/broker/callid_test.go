@@ -15,6 +15,7 @@ import (
 
 	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/journal"
+	"github.com/drawbridge-mcp/drawbridge/host/lock"
 	"github.com/drawbridge-mcp/drawbridge/host/rpc"
 	"github.com/drawbridge-mcp/drawbridge/host/session"
 )
@@ -127,6 +128,31 @@ func TestRepeatOfWhatIsGone(t *testing.T) {
 	c.Caller.Principal = "another"
 	if d := dataOf(t, b.Call(t.Context(), c)); d.Reason != "unknown_tool" {
 		t.Errorf("another principal: %+v", d)
+	}
+	if len(f.got) != 1 {
+		t.Errorf("%d messages were dispatched, want 1", len(f.got))
+	}
+}
+
+// TestRepeatOfWhatIsQuarantined is written down as the repeat that it is, and not as the
+// refusal that a first call would be.
+func TestRepeatOfWhatIsQuarantined(t *testing.T) {
+	f, b := numberedFake(t, t.TempDir())
+	if first := b.Call(t.Context(), toolCall(t, payX)); first.Outcome != OK {
+		t.Fatal(first)
+	}
+	b.opts.Lock = lock.New
+	b.worlds.lock = b.opts.Lock
+	j := new(fakeJournal)
+	b.opts.Journal = j
+	b.Call(t.Context(), toolCall(t, payX))
+	b.Call(t.Context(), toolCall(t, `{"name":"shop_pay","arguments":{"n":1},"_meta":{"drawbridge/call_id":"y"}}`))
+	want := []journalLine{
+		{Kind: "refuse", Tool: "shop/pay", Outcome: "ok", Reason: "repeated"},
+		{Kind: "refuse", Tool: "shop/pay", Fence: "quarantined", Outcome: "stale", Reason: "quarantined"},
+	}
+	if diff := cmp.Diff(want, j.lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(f.got) != 1 {
 		t.Errorf("%d messages were dispatched, want 1", len(f.got))
