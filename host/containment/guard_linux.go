@@ -22,7 +22,7 @@ func newKeeper(o guardOptions) keeper {
 	case TierSubreaper:
 		return subreaper{}
 	default:
-		return processGroup{mark: o.mark}
+		return &processGroup{mark: o.mark}
 	}
 }
 

@@ -13,6 +13,9 @@ var (
 	errNotIt = errors.New("another process has this pid")
 )
 
+// is says whether two looks found the same process.
+func (p process) is(other process) bool { return p.pid == other.pid && p.start == other.start }
+
 // look is what one walk over the process table found.
 type look struct {
 	// found are living processes whose mark was wanted.

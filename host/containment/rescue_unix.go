@@ -11,7 +11,7 @@ import (
 // group, as long as it is the plugin's, and what carries the mark. It returns when
 // neither finds anything.
 func killMarked(mark string, plugin int) {
-	keep := processGroup{mark: mark}
+	keep := &processGroup{mark: mark}
 	for pause := killPauseMin; ; pause = min(2*pause, killPauseMax) {
 		keep.signal(plugin, syscall.SIGKILL)
 		if keep.empty(plugin) {

@@ -73,7 +73,12 @@ func deadRecord(t *testing.T, pid int) record {
 // plugin of somebody.
 func stranger(t *testing.T, mark string) *exec.Cmd {
 	t.Helper()
-	c := &exec.Cmd{Path: "/proc/self/exe", Args: []string{rolePrefix + "child"}, Env: []string{"A=1"}}
+	return startStranger(t, mark, nil)
+}
+
+func startStranger(t *testing.T, mark string, attributes *syscall.SysProcAttr) *exec.Cmd {
+	t.Helper()
+	c := &exec.Cmd{Path: "/proc/self/exe", Args: []string{rolePrefix + "child"}, Env: []string{"A=1"}, SysProcAttr: attributes}
 	if mark != "" {
 		c.Env = append(c.Env, MarkEnv+"="+mark)
 	}

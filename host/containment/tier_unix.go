@@ -16,7 +16,7 @@ func variants(tier Tier) []Support {
 	return []Support{{Tier: tier}}
 }
 
-func newKeeper(o guardOptions) keeper { return processGroup{mark: o.mark} }
+func newKeeper(o guardOptions) keeper { return &processGroup{mark: o.mark} }
 
 func executable() (string, error) { return os.Executable() }
 
