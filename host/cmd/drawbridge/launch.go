@@ -15,19 +15,16 @@ import (
 // once its parent has ended it is below none of them.
 const launchCommand = "launch"
 
-// lifelineFile is the file of a host that is started so whose end says that the host's is.
-const lifelineFile = 3
-
 // asLauncher says whether this process is to start a host and to end.
 func asLauncher(args []string) bool { return len(args) > 2 && args[1] == launchCommand }
 
 // launch starts this program with arguments, with its standard error as output, and says
-// the pid on its standard output.
+// the pid on its standard output. Its standard input is handed on: a pipe whose end says
+// that the host has ended. No other file can be handed on everywhere.
 func launch(args []string) int {
 	cmd, err := itself(args)
 	if err == nil {
-		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-		cmd.ExtraFiles = []*os.File{os.NewFile(lifelineFile, "lifeline")}
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
 		detach(cmd)
 		err = cmd.Start()
 	}
@@ -50,7 +47,7 @@ func launched(args []string, dir string, log *os.File, before int64) (ended <-ch
 	if err != nil {
 		return nil, 0, err
 	}
-	cmd.Dir, cmd.Stderr, cmd.ExtraFiles = dir, log, []*os.File{held}
+	cmd.Dir, cmd.Stdin, cmd.Stderr = dir, held, log
 	detach(cmd)
 	said, err := cmd.Output()
 	_ = held.Close()
