@@ -20,8 +20,11 @@ func (b *Broker) look(tool *catalog.Tool, answer *rpc.Message) {
 	if b.opts.Results == nil || tool.OutputSchema == nil || answer.Kind != rpc.Result {
 		return
 	}
-	at, kind, ok := answer.FindKind("result", "structuredContent")
-	if !ok || kind == 'n' || at.Len() > shape.MaxValue {
+	found := answer.FindAll("result", "structuredContent")
+	if len(found) != 1 { // of several, readers may take any
+		return
+	}
+	if value := found[0]; value.Kind == 'n' || value.At.Len() > shape.MaxValue {
 		return
 	}
 	if _, kind, there := answer.FindKind("result", "isError"); there && kind != 'f' {
@@ -29,15 +32,6 @@ func (b *Broker) look(tool *catalog.Tool, answer *rpc.Message) {
 	}
 	// Of 2026-07-28: what asks for input, or is a task, is no result yet.
 	if typ, there := answer.GetString("result", "resultType"); there && typ != "complete" {
-		return
-	}
-	seen := 0
-	for _, name := range answer.Names("result") {
-		if name == "structuredContent" {
-			seen++
-		}
-	}
-	if seen != 1 { // readers may take either
 		return
 	}
 	b.opts.Results.Answered(tool.Provider, tool.Name, tool.Digest, tool.OutputSchema, answer.Get("result", "structuredContent"))
