@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/drawbridge-mcp/drawbridge/host/config"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/identity"
 	"github.com/drawbridge-mcp/drawbridge/shared/wholefile"
 )
 
@@ -78,7 +79,7 @@ func loadToken(path string) (*Token, error) {
 	if mode := info.Mode(); !mode.IsRegular() || runtime.GOOS != "windows" && mode.Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%w: %s has mode %v; run chmod 600 on it, or delete it to get a new token", ErrTokenReadable, path, mode)
 	}
-	if !own(info) {
+	if !identity.Own(info) {
 		return nil, fmt.Errorf("%w: %s belongs to another user, who knows the token; delete it to get a new one", ErrTokenReadable, path)
 	}
 	text, err := os.ReadFile(path)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drawbridge-mcp/drawbridge/host/containment"
 	"github.com/drawbridge-mcp/drawbridge/host/doctor"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/identity"
 )
 
 // contain finds out how processes are held here.
@@ -46,7 +47,7 @@ func (x *examination) state() {
 	if err != nil { // a folder above it cannot be entered
 		return
 	}
-	s.Exists, s.Folder, s.Mode, s.Foreign = true, info.IsDir(), rights(info), isForeign(info)
+	s.Exists, s.Folder, s.Mode, s.Foreign = true, info.IsDir(), rights(info), !identity.Own(info)
 	if f, err := os.CreateTemp(s.Dir, ".doctor-*"); err == nil {
 		_ = f.Close()
 		s.Writable = os.Remove(f.Name()) == nil

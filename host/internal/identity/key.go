@@ -59,7 +59,7 @@ func loadKey(path string) (Key, error) {
 	if mode := info.Mode(); !mode.IsRegular() || runtime.GOOS != "windows" && mode.Perm()&0o077 != 0 {
 		return Key{}, fmt.Errorf("%w: %s has mode %v; run chmod 600 on it, or delete it: then every provider counts as a new one", ErrKeyReadable, path, mode)
 	}
-	if !own(info) {
+	if !Own(info) {
 		return Key{}, fmt.Errorf("%w: %s belongs to another user; delete it: then every provider counts as a new one", ErrKeyReadable, path)
 	}
 	text, err := os.ReadFile(path)

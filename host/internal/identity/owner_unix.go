@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// own says whether a file is this user's.
-func own(info fs.FileInfo) bool {
+// Own says whether a file is this user's.
+func Own(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return !ok || int(st.Uid) == os.Geteuid()
 }
