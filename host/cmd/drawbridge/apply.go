@@ -111,12 +111,14 @@ func (h *host) Apply(next *config.Config) hcl.Diagnostics {
 	if missing := needsLock(h.cfg); missing != nil {
 		return append(diags, missing)
 	}
-	if problem := h.relock(); problem != nil {
+	file, problem := h.lockToday()
+	if problem != nil {
 		return append(diags, problem)
 	}
 	if problem := h.handOver(next); problem.HasErrors() {
 		return append(diags, problem...)
 	}
+	h.lock.Store(file) // after the last that may be refused
 	h.reloads.inForce(next)
 	h.control.SetProviders(h.controlled(next))
 	h.front.ToolsChanged()

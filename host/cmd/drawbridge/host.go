@@ -263,9 +263,11 @@ func (h *host) start(ctx context.Context) hcl.Diagnostics {
 	if problem := checkTemp(); problem != nil {
 		return hcl.Diagnostics{problem}
 	}
-	if problem := h.relock(); problem != nil {
+	file, problem := h.lockToday()
+	if problem != nil {
 		return hcl.Diagnostics{problem}
 	}
+	h.lock.Store(file)
 	all := h.plugins.prepare(ctx, h.cfg)
 	for _, p := range all {
 		diags = append(diags, p.mistakes...)

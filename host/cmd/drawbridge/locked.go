@@ -35,21 +35,20 @@ func needsLock(cfg *config.Config) *hcl.Diagnostic {
 	return nil
 }
 
-// relock reads the lock file and puts it in force, where the configuration has
-// locked = true. Without a file nothing is approved. On an error nothing changes.
-func (h *host) relock() *hcl.Diagnostic {
+// lockToday is the lock file as it is on the disk now, nil where the configuration has
+// no locked = true. Without a file nothing is approved.
+func (h *host) lockToday() (*lock.File, *hcl.Diagnostic) {
 	if !h.cfg.Host.Locked {
-		return nil
+		return nil, nil
 	}
 	file, err := readLock(h.cfg)
 	if err != nil {
-		return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Lock file not usable", Detail: err.Error(), Subject: &h.cfg.Host.Range}
+		return nil, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Lock file not usable", Detail: err.Error(), Subject: &h.cfg.Host.Range}
 	}
 	if file == nil {
 		file = lock.New()
 	}
-	h.lock.Store(file)
-	return nil
+	return file, nil
 }
 
 // approveFound gives the plugins that were found by name the checksum that the lock
