@@ -66,7 +66,7 @@ type rates struct {
 }
 
 // rateKey is whose rate it is, and of which grant: access.Grant.RateOf. There are no
-// more than grants name.
+// more than grants have named since the host runs.
 type rateKey struct {
 	owner
 	of string
