@@ -4,11 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 )
+
+// ErrRecord is why a tree is not started, or was ended at once: what holds of it
+// could not be written down, and without that nobody would find what it leaves.
+var ErrRecord = errors.New("nothing is started that cannot be written down first")
 
 // record says that an instance may have processes. It is on disk before the first
 // of them exists, and until the last is gone.
@@ -75,8 +80,14 @@ func (f *recordFile) write() error {
 	if err != nil {
 		return err
 	}
-	if err := writeSynced(f.path, text); err != nil {
-		return fmt.Errorf("record: %w", err)
+	err = writeSynced(f.path, text)
+	if errors.Is(err, fs.ErrNotExist) {
+		// It is not made again: the run's lock went with it, and another host would
+		// take the run for a dead one.
+		return fmt.Errorf("%w, and %s is gone: put the state dir back where it was, or restart the host", ErrRecord, filepath.Dir(f.path))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRecord, err)
 	}
 	return nil
 }

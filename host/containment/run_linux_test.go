@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -201,7 +200,7 @@ func TestNothingStartsWithoutARecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	tree, err := g.Spawn(roleCommand(run, "wait"))
-	if err == nil || !strings.Contains(err.Error(), "record") {
+	if !errors.Is(err, ErrRecord) {
 		t.Errorf("%v, %v", tree, err)
 	}
 	if left := withMark(run.ID()); len(left) > 0 {

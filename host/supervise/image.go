@@ -114,6 +114,8 @@ func (i *image) again() error {
 // describeSpawn says why an executable did not start.
 func (i *image) describeSpawn(err error) error {
 	switch {
+	case errors.Is(err, containment.ErrRecord):
+		return err // it says all, and the executable has nothing to do with it
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s is not executable%s", i.name, modeOf(i.path))
 	case errors.Is(err, syscall.ENOEXEC):
