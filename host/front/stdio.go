@@ -104,7 +104,8 @@ func (s *Server) serveLines(ctx context.Context, project string, resumed bool, i
 		<-noticed
 	})
 	if interruptRead(in) {
-		<-read
+		// The reader answers what is short itself, so it may hang in a write instead.
+		c.await(func() { <-read })
 	}
 	return err
 }

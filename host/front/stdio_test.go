@@ -266,7 +266,11 @@ func TestC082_MalformedMessagesEndNothing(t *testing.T) {
 }
 
 func TestStdioClientThatReadsNothingIsGivenUp(t *testing.T) {
-	for _, kind := range []string{"interruptible", "not interruptible"} {
+	result := call("2", "echo", `{"a":"`+strings.Repeat("x", 256<<10)+`"}`, "") + "\n"
+	refusals := strings.Repeat("no message\n", 4000) // which the reader writes itself
+	for kind, what := range map[string]string{
+		"interruptible": result, "not interruptible": result, "interruptible, refusals": refusals, "not interruptible, refusals": refusals,
+	} {
 		t.Run(kind, func(t *testing.T) {
 			b := newFakeBroker("echo", "hold")
 			s := newServer(t, b, func(o *Options) { o.WriteTimeout = 50 * time.Millisecond })
@@ -279,12 +283,12 @@ func TestStdioClientThatReadsNothingIsGivenUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out io.Writer = outW
-			if kind != "interruptible" {
+			if strings.HasPrefix(kind, "not") {
 				out = struct{ io.Writer }{outW}
 			}
 			done := make(chan error, 1)
 			go func() { done <- s.ServeStdio(context.Background(), inR, out) }()
-			lines := call("1", "hold", "", "") + "\n" + call("2", "echo", `{"a":"`+strings.Repeat("x", 256<<10)+`"}`, "") + "\n"
+			lines := call("1", "hold", "", "") + "\n" + what
 			if _, err := io.WriteString(inW, lines); err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/drawbridge-mcp/drawbridge/host/access"
 	"github.com/drawbridge-mcp/drawbridge/host/config"
 	"github.com/drawbridge-mcp/drawbridge/host/control"
+	"github.com/drawbridge-mcp/drawbridge/host/front"
 )
 
 func newServe(g *globals) *cobra.Command {
@@ -98,6 +100,10 @@ func (g *globals) begin(ctx context.Context, h *host) error {
 	return nil
 }
 
+// unreadGrace is how long the end of a stdio client may take after its requests were
+// waited for and cancelled.
+const unreadGrace = time.Second
+
 // serveStdio serves one client until its input ends, or ctx does. In the latter
 // case the calls in flight may still end.
 func (h *host) serveStdio(ctx context.Context, p process) error {
@@ -116,7 +122,13 @@ func (h *host) serveStdio(ctx context.Context, p process) error {
 	case <-ctx.Done():
 	}
 	h.closeFace(p.hurry) //nolint:contextcheck // hurry ends the waits of a stop, ctx began it
-	return <-served
+	select {
+	case err := <-served:
+		return err
+	case <-time.After(unreadGrace):
+		// A write to the client hangs, for up to write_timeout. Only the process's end cuts it.
+		return fmt.Errorf("%w, and the host stops: what it has not read is lost", front.ErrStalled)
+	}
 }
 
 // checkTemp says what is wrong with TMPDIR: every server would trip over it, and
