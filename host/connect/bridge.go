@@ -109,6 +109,8 @@ func Run(ctx context.Context, opts Options) error {
 	b := &bridge{Options: opts, out: newOutput(opts.Out), downSince: time.Now()}
 	b.alive, b.end = context.WithCancel(ctx)
 	defer b.end()
+	// What is carried may be held up by a write to a client that reads nothing.
+	defer context.AfterFunc(b.alive, b.out.interrupt)() //nolint:contextcheck // alive is of ctx
 	queue := make(chan read, ahead)
 	done := make(chan error, 1)
 	go func() {
@@ -193,6 +195,9 @@ func (b *bridge) carry(queue <-chan read) error {
 		case <-looked:
 			err = b.attach(false)
 		case <-b.out.lost:
+			if b.alive.Err() != nil {
+				return nil // it was cut
+			}
 			return fmt.Errorf("the client cannot be written to: %w", b.out.why)
 		case <-b.alive.Done():
 			return nil
