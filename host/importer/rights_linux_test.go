@@ -5,38 +5,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/drawbridge-mcp/drawbridge/host/internal/hosttest"
 )
-
-// asNobody does something with the rights of a user who has none. It needs root, and is for
-// what root's own rights would hide.
-func asNobody(t *testing.T, do func()) {
-	t.Helper()
-	const nobody = 65534
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		_, err := unix.SetfsuidRetUid(nobody)
-		if err == nil {
-			do()
-		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestRights: what this user may not read is not imported, and what he may not write is not
 // written, though he might put another file in its place.
 func TestRights(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can be another user")
-	}
 	dir := t.TempDir()
 	closed, theirs := filepath.Join(dir, "closed.json"), filepath.Join(dir, "theirs.hcl")
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777),
@@ -47,7 +24,7 @@ func TestRights(t *testing.T) {
 	target.File = theirs
 	m := merged(t, target, oneServer)
 	var read, write error
-	asNobody(t, func() {
+	hosttest.AsNobody(t, func() {
 		_, read = ReadFile(closed, forTests)
 		_, _, write = m.Apply()
 	})

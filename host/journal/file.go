@@ -74,12 +74,6 @@ func createFile(path string, now time.Time) (*file, error) {
 	return &file{f: f, fd: int(f.Fd()), path: path, made: now}, nil
 }
 
-// takes says whether a line of that many bytes may be appended with nothing to be
-// done first. The mutex is held, shared is enough.
-func (f *file) takes(need int64, now time.Time, j *Journal) bool {
-	return !f.torn.Load() && f.size.Load()+need <= j.segment && now.Sub(f.made) <= j.age && now.Sub(f.looked) < lookEvery
-}
-
 // append appends all of a line while others do the same; each goes in whole behind
 // the one before, for the system keeps them apart. After an error part of it may
 // stand there. The mutex is held, shared is enough.

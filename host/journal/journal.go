@@ -235,7 +235,9 @@ func (j *Journal) owe(e *Entry, end End) {
 func (j *Journal) easy(line []byte, note func()) bool {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	if j.full || j.closed || j.file == nil || j.unwell != nil || j.missed > 0 || len(j.owed) > 0 || !j.file.takes(int64(len(line)), time.Now(), j) {
+	now := time.Now()
+	if j.full || j.closed || j.file == nil || j.unwell != nil || j.missed > 0 || len(j.owed) > 0 ||
+		j.file.torn.Load() || now.Sub(j.file.looked) >= lookEvery || j.outgrown(int64(len(line)), now) {
 		return false
 	}
 	if err := j.file.append(line); err != nil {
@@ -271,7 +273,7 @@ func (j *Journal) ready(need int64) error {
 			j.abandon()
 		}
 	}
-	if j.file != nil && (j.file.size.Load()+need > j.segment || now.Sub(j.file.made) > j.age) {
+	if j.file != nil && j.outgrown(need, now) {
 		_ = j.retire()
 	}
 	if j.file != nil && j.file.torn.Load() && j.file.mend() != nil {
@@ -299,6 +301,12 @@ func (j *Journal) ready(need int64) error {
 		j.missed = 0
 	}
 	return nil
+}
+
+// outgrown says whether the file is too large for so many bytes more, or too old. The
+// mutex is held, shared is enough.
+func (j *Journal) outgrown(need int64, now time.Time) bool {
+	return j.file.size.Load()+need > j.segment || now.Sub(j.file.made) > j.age
 }
 
 // create makes the next file, with its header and the calls that are open. The

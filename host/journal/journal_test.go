@@ -46,6 +46,23 @@ func entry(j *Journal) *Entry {
 	}
 }
 
+// callAtOnce writes the calls of that many callers, each so many one after the other.
+func callAtOnce(t *testing.T, j *Journal, callers, each int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range each {
+				e := entry(j)
+				if err := errors.Join(j.Begin(e), j.End(e, good)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
 var good = End{Dispatched: true, Outcome: "ok", ResultBytes: 99, Artifacts: []string{"a1"}, Duration: 1500 * time.Microsecond}
 
 // kinds reads all lines of a folder's files, in order, as "begin ID", "end ID OUTCOME" and so on.
@@ -370,18 +387,7 @@ func TestRotationUnderFullSync(t *testing.T) {
 	j := open(t, Options{Dir: dir, Sync: SyncFull})
 	j.segment = 2000
 	const callers, each = 8, 20
-	var all sync.WaitGroup
-	for range callers {
-		all.Go(func() {
-			for range each {
-				e := entry(j)
-				if err := errors.Join(j.Begin(e), j.End(e, good)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
+	callAtOnce(t, j, callers, each)
 	ends := 0
 	for _, l := range kinds(t, dir) {
 		if strings.HasPrefix(l, "end") {

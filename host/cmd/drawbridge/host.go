@@ -204,6 +204,15 @@ func (h *host) whyNotMore() string {
 	return strings.Join(why, "; ")
 }
 
+// logTier says how what is started is contained, and why not better, where it is not.
+func (h *host) logTier() {
+	log := h.log
+	if why := h.whyNotMore(); why != "" {
+		log = log.With("why_not_more", why)
+	}
+	log.Info("containment", "tier", h.held.Tier())
+}
+
 // release gives up what contain took. Nothing runs any more.
 func (h *host) release() {
 	var errs []error

@@ -42,7 +42,7 @@ Exit codes: 0 stopped as asked, 1 it could not run.`,
 			if err != nil {
 				return err
 			}
-			h.log.Info("containment", "tier", h.held.Tier(), "why_not_more", h.whyNotMore())
+			h.logTier()
 			ctx, fail := context.WithCancelCause(cmd.Context())
 			defer fail(nil)
 			if err = g.begin(ctx, h); err == nil {
