@@ -125,7 +125,7 @@ func (b Backups) note(path string, r record) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(b.place(path)+".record", text, 0o600)
+	return wholefile.Write(b.place(path)+".record", text, wholefile.Options{})
 }
 
 func (b Backups) keep(path string, before []byte) error {

@@ -34,8 +34,8 @@ type file struct {
 }
 
 // lookEvery is how often it is looked at whether the file is still there, and as
-// long as it was written: before each line, but not more often. The system call
-// costs half of what a line costs.
+// long as it was written: before each line, but not more often. To look costs as much as
+// half a line, or more.
 const lookEvery = 10 * time.Millisecond
 
 func fileName(host string, seq int) string { return fmt.Sprintf("%s.%06d%s", host, seq, fileSuffix) }
